@@ -1,11 +1,11 @@
-//! The edge: TLS, hosts, the memory of what changes, sites, gates, the AI gateway, and the way to admin.
+//! The edge: TLS, hosts, the in-memory state of sites, gates, the AI gateway, and the proxy to admin.
 //!
-//! [`listen`] accepts connections and speaks TLS; [`front`] reads a request's host and chooses who answers: [`sites`],
-//! [`gateway`], or [`platform`], which hands on to admin. [`memory`] remembers which site a host is. A warm request
-//! touches memory only: no query, no lock that another request holds across a wait. [`health`] looks after all of it, and is asked by
-//! nobody here.
+//! [`listen`] accepts connections and terminates TLS. [`front`] reads a request's host and routes it to [`sites`],
+//! [`gateway`], or [`platform`], which proxies to admin. [`memory`] maps hosts to sites. A warm request uses memory
+//! only: no query, and no lock that another request holds across an await. [`health`] watches all of it; no other
+//! module depends on it.
 //!
-//! The rooms, from the top; none imports one that stands above it (a test in `rooms.rs` reads the sources):
+//! The modules, from the top. None imports one above it (a test in `rooms.rs` checks this):
 //!
 //! ```text
 //! reload

@@ -1,4 +1,4 @@
-//! The edge program: reads the configuration, puts the parts together, runs them under Pingora.
+//! The edge program: reads the configuration, assembles the parts, and runs them under Pingora.
 
 use std::{
     hash::{BuildHasher as _, RandomState},
@@ -43,22 +43,21 @@ use sqlx::PgPool;
 use telemetry::{Build, health::Health, metrics::Exporter};
 use tokio_util::sync::CancellationToken;
 
-// What it lets go of is used again at once, while it is in the core's cache, or goes back to the machine: bench/README.md.
+// Reuses freed memory while it is still in the core's cache, or returns it to the system: bench/README.md.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// What this program is built from.
 const BUILD: Build = Build { version: env!("CARGO_PKG_VERSION"), commit: env!("SVC_COMMIT") };
 
-/// Serves sites over HTTPS, and hands the API's and the console's requests to admin.
+/// Serves sites over HTTPS, and proxies requests for the API and the console to admin.
 #[derive(Parser)]
 #[command(name = "edge", version = env!("SVC_VERSION"))]
 struct Arguments {
-    /// The configuration file; else the one `SVC_CONFIG` names, else `svc.toml` here.
+    /// The configuration file. By default the one that `SVC_CONFIG` names, or else `svc.toml` in this directory.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Take the listening sockets over from the edge that runs, which gets SIGQUIT for it, and then drains. Without a running edge
-    /// this one simply starts.
+    /// Take over the listening sockets of the running edge, which receives SIGQUIT for this and then drains. If no edge
+    /// is running, this one just starts.
     #[arg(long)]
     upgrade: bool,
 }
@@ -91,7 +90,7 @@ fn start(arguments: &Arguments, config: &Arc<Config>) -> anyhow::Result<ExitCode
         );
     }
     let key = load_key(&config.secrets)?;
-    // The running edge has the listener until it has handed over.
+    // The running edge holds the exporter's address until it has handed over.
     let export = if arguments.upgrade { Exporter::start_when_free } else { Exporter::start };
     let name = config::machine::name(config.edge.name.as_deref());
     let health = Health::new(name.clone(), env!("SVC_VERSION"), &REQUIREMENTS);
@@ -104,7 +103,7 @@ fn start(arguments: &Arguments, config: &Arc<Config>) -> anyhow::Result<ExitCode
     for warning in config.site.shared_domains() {
         tracing::warn!("{warning}");
     }
-    // Said once for all of rustls: both of its providers are compiled in, by us and by Pingora.
+    // rustls needs an explicit default: we and Pingora compile in one provider each.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     // Before the running edge gives up its sockets.
     ownership::check_before_start(config, key.clone(), Clock::system(), exporter.as_ref())?;
@@ -305,7 +304,7 @@ fn listeners(
         listeners.add_background(async move {
             stop.run_until_cancelled_owned(memory).await;
         });
-        // Its address is the next edge's then.
+        // Stop early, to free the address for the next edge.
         let stop = listeners.departure();
         listeners.add_background(async move {
             stop.run_until_cancelled_owned(exporter.run()).await;
@@ -324,7 +323,7 @@ fn listeners(
     Ok(listeners)
 }
 
-/// Says once that this program has become too old for the database. It goes on: sites that it can still serve are better than none.
+/// Logs once if this program is too old for the database. It keeps serving the sites that it can.
 async fn report_age(db: PgPool, stop: CancellationToken) {
     while !stop.is_cancelled() {
         let checked = async {
@@ -336,12 +335,11 @@ async fn report_age(db: PgPool, stop: CancellationToken) {
             Err(error @ MigrateError::TooOld { .. }) => return tracing::error!("{error}"),
             Err(error) => tracing::debug!(%error, "the age of the schema is not known yet"),
         }
-        // Postgres is away: nothing else waits for this.
+        // Postgres is unreachable. Nothing else depends on this check.
         stop.run_until_cancelled(tokio::time::sleep(Duration::from_secs(5))).await;
     }
 }
 
-/// Loads what this edge needs of the master key.
 fn load_key(secrets: &config::Secrets) -> anyhow::Result<EdgeKey> {
     let file = secrets.edge_file();
     let key = EdgeKey::load(file)?;
@@ -358,7 +356,7 @@ fn load_key(secrets: &config::Secrets) -> anyhow::Result<EdgeKey> {
     Ok(key)
 }
 
-/// Made up anew at every start: a restarted edge knows nothing that the old one acknowledged.
+/// Returns a new random ID at each start: a restarted edge has none of the state that the old one acknowledged.
 fn edge_id() -> String {
     format!("{:016x}", RandomState::new().hash_one(std::process::id()))
 }

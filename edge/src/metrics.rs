@@ -1,4 +1,4 @@
-//! What this edge counts; `telemetry::metrics` says how it is read, and which labels may be.
+//! This edge's metrics. `telemetry::metrics` documents how they are exported, and which labels are allowed.
 
 use std::sync::{Arc, LazyLock};
 
@@ -10,10 +10,10 @@ use telemetry::{Line, Outage};
 
 use crate::limits::{self, Shares};
 
-/// The model of requests that name none of ours.
+/// The `model` label of requests that name no configured model.
 pub(crate) const NO_MODEL: &str = "none";
 
-/// Requests to sites by the first digit of their status. Looked up once, because sites are counted on the hottest path.
+/// Requests to sites by status class. Looked up once, because counting sites is on the hottest path.
 static SITES: LazyLock<[Counter; 6]> = LazyLock::new(|| {
     ["other", "1xx", "2xx", "3xx", "4xx", "5xx"].map(|class| counter!("svc_sites_requests_total", "status" => class))
 });
@@ -26,8 +26,8 @@ static ADMITTED: LazyLock<Counter> = LazyLock::new(|| counter!("svc_gateway_admi
 static SPARES: LazyLock<[Counter; 2]> =
     LazyLock::new(|| ["unused", "used"].map(|end| counter!("svc_gateway_spares_total", "end" => end)));
 
-/// Counts a failure of Postgres, which was asked for `what`, and warns when this edge's role may not do that. Trying again does not
-/// help then, and the error is not always said where it is met.
+/// Counts a failed Postgres operation, and warns when this edge's role lacks the permission for it: a retry does not
+/// help then, and callers do not always log the error.
 pub(crate) fn postgres_failed(what: &'static str, error: &sqlx::Error) {
     static DENIED: Outage = Outage::new();
     telemetry::metrics::postgres_failed(what);
@@ -43,7 +43,7 @@ pub(crate) fn postgres_failed(what: &'static str, error: &sqlx::Error) {
     }
 }
 
-/// Describes every metric to the exporter. Called once, when the exporter has begun.
+/// Describes every metric to the exporter. Called once, after the exporter has started.
 pub fn describe() {
     describe_counter!("svc_sites_requests_total", "Requests to sites and unknown hosts, by class of status.");
     describe_counter!(
@@ -209,7 +209,7 @@ fn describe_gateway() {
     );
 }
 
-/// Reports what memory is used for, as `used` says it, for as long as it is polled.
+/// Reports memory use, as returned by `used`, for as long as it is polled.
 pub async fn watch_memory(shares: Shares, used: impl Fn() -> [(&'static str, u64); 7]) {
     let Shares { in_flight, bodies, manifests, routes, platform, answers, requests, .. } = shares;
     let shares = [in_flight, bodies, manifests, routes, platform, answers, requests];
@@ -225,160 +225,142 @@ pub async fn watch_memory(shares: Shares, used: impl Fn() -> [(&'static str, u64
     }
 }
 
-/// Counts an answer of a site, or of a page of ours in its place.
 pub(crate) fn site(status: StatusCode) {
     let class = usize::from(status.as_u16() / 100);
     SITES.get(class).unwrap_or(&SITES[0]).increment(1);
 }
 
-/// Traffic was collected: so many answers found no room, for themselves or their keys.
+/// Counts responses for which a traffic collection had no room: `dropped` ones, and `others` without their keys.
 pub(crate) fn traffic_collected(dropped: u64, others: u64) {
     traffic_lost("room", dropped);
     counter!("svc_traffic_others_total").increment(others);
 }
 
-/// Visitors are counted now, or not for want of the day's salt.
+/// Shows whether visitors are counted, which requires the day's salt.
 pub(crate) fn visitors_are_counted(is_so: bool) {
     level("svc_traffic_visitors_counted", usize::from(is_so));
 }
 
-/// So many batches of traffic wait for Postgres.
 pub(crate) fn traffic_waits(batches: usize) {
     level("svc_traffic_waiting", batches);
 }
 
-/// The traffic of so many answers is lost.
 pub(crate) fn traffic_lost(why: &'static str, answers: u64) {
     counter!("svc_traffic_dropped_total", "why" => why).increment(answers);
 }
 
-/// So many lines of a journal of usage are damaged.
 pub(crate) fn usage_damaged(lines: u64) {
     counter!("svc_gateway_journal_damaged_total").increment(lines);
 }
 
-/// So many batches of a dead edge are done with.
 pub(crate) fn traffic_adopted(batches: usize) {
     counter!("svc_traffic_adopted_total").increment(batches as u64);
 }
 
-/// Counts a look for a small body in memory.
 pub(crate) fn body(found: bool) {
     BODIES[usize::from(found)].increment(1);
 }
 
-/// A read gave other bytes than were stored.
 pub(crate) fn store_damaged() {
     counter!("svc_store_damaged_total").increment(1);
 }
 
-/// The store has lost a pack, or its data.
+/// Counts a pack that is missing from the store, in whole or only its data.
 pub(crate) fn pack_missing() {
     counter!("svc_packs_missing_total").increment(1);
 }
 
-/// A stream was reset because its visitor did not take it.
 pub(crate) fn stream_reset() {
     counter!("svc_edge_streams_reset_total").increment(1);
 }
 
-/// An answer was refused or broken off for want of memory.
 pub(crate) fn exhausted() {
     counter!("svc_edge_exhausted_total").increment(1);
 }
 
-/// An answer of a site whose owner is over the month's bandwidth.
+/// Counts a response of a site whose owner is over the month's bandwidth.
 pub(crate) fn over_plan(outcome: &'static str) {
     counter!("svc_edge_over_plan_requests_total", "outcome" => outcome).increment(1);
 }
 
-/// Turned a connection away, because its client had as many as one client may have.
+/// Counts a connection refused because its client is at the limit of connections per client.
 pub(crate) fn connection_refused() {
     counter!("svc_connections_refused_total").increment(1);
 }
 
-/// Closed a balancer's connection, because it did not say on whose behalf it is.
+/// Counts a balancer's connection that was closed because its PROXY header did not arrive or is invalid.
 pub(crate) fn proxy_header_failed() {
     counter!("svc_proxy_protocol_errors_total").increment(1);
 }
 
-/// Shows whether the admin at one of `edge.admin_upstreams` answers.
 pub(crate) fn admin_is_up(admin: &str, is_healthy: bool) {
     gauge!("svc_admin_up", "admin" => admin.to_owned()).set(if is_healthy { 1.0 } else { 0.0 });
 }
 
-/// Closed connections because the machine ran short: those that idled, or those of the `greediest` clients.
+/// Counts connections closed because the machine ran short: idle ones, or those of the `greediest` clients.
 pub(crate) fn connections_shed(which: &'static str, count: usize) {
     counter!("svc_connections_shed_total", "which" => which).increment(count as u64);
 }
 
-/// Refused a request for the platform, because the `connection`, the `client` or the `process` has too many in flight.
+/// Counts a platform request refused because the `connection`, `client` or `process` has too many in flight.
 pub(crate) fn platform_refused(bound: &'static str) {
     counter!("svc_platform_refused_total", "bound" => bound).increment(1);
 }
 
-/// Counts a request for the platform whose turn was taken back, because its client let the others wait.
+/// Counts a platform request whose turn was revoked because its client held up others.
 pub(crate) fn platform_taken_back() {
     counter!("svc_platform_taken_back_total").increment(1);
 }
 
-/// Counts a request that an admin did not answer.
 pub(crate) fn platform_failed(why: &'static str) {
     counter!("svc_platform_failed_total", "why" => why).increment(1);
 }
 
-/// Counts a request that is made again to another admin.
 pub(crate) fn platform_asked_again(why: &'static str) {
     counter!("svc_platform_asked_again_total", "why" => why).increment(1);
 }
 
-/// Counts a look for a public answer of admin in memory.
 pub(crate) fn platform_cached(found: bool) {
     PLATFORM_CACHED[usize::from(found)].increment(1);
 }
 
-/// The collector has taken so many spans.
 pub(crate) fn spans_sent(spans: usize) {
     counter!("svc_traces_sent_total").increment(spans as u64);
 }
 
-/// So many spans were dropped.
 pub(crate) fn spans_dropped(why: &'static str, spans: usize) {
     counter!("svc_traces_dropped_total", "why" => why).increment(spans as u64);
 }
 
-/// An answer was given again, or gone on with.
 pub(crate) fn answer_resumed(from: &'static str) {
     counter!("svc_gateway_answers_resumed_total", "from" => from).increment(1);
 }
 
-/// The number of the gateway's answers that are read to their end without a client.
+/// The number of completions that are read to their end without a client.
 pub(crate) fn drains() -> Gauge {
     gauge!("svc_gateway_drains")
 }
 
-/// The gateway had no place to read an answer to its end.
+/// Counts a completion that could not be read to its end for lack of a slot.
 pub(crate) fn drain_refused(kind: &'static str) {
     counter!("svc_gateway_drains_refused_total", "kind" => kind).increment(1);
 }
 
-/// The number of the gateway's answers with `status`. `model` is one of the configuration's, or [`NO_MODEL`].
+/// The number of the gateway's responses with `status`. `model` is a configured one, or [`NO_MODEL`].
 #[must_use = "it counts nothing by itself"]
 pub(crate) fn gateway_answers(model: &str, status: StatusCode) -> Counter {
     counter!("svc_gateway_requests_total", "model" => model.to_owned(), "status" => status.as_str().to_owned())
 }
 
-/// Limits admitted a completion.
 pub(crate) fn admitted() {
     ADMITTED.increment(1);
 }
 
-/// A spare reservation was used by a request, or given back because none came for it.
+/// Counts a spare reservation, which a request used or which was released unused.
 pub(crate) fn spare(is_used: bool) {
     SPARES[usize::from(is_used)].increment(1);
 }
 
-/// A completion was metered.
 pub(crate) fn tokens(model: &Arc<str>, prompt: u64, completion: u64, is_estimated: bool) {
     let estimated = if is_estimated { "true" } else { "false" };
     for (kind, count) in [("prompt", prompt), ("completion", completion)] {
@@ -387,45 +369,43 @@ pub(crate) fn tokens(model: &Arc<str>, prompt: u64, completion: u64, is_estimate
     }
 }
 
-/// A provider reported more tokens of a kind than there were in all.
+/// Counts a provider's report of more tokens of one kind than in total.
 pub(crate) fn usage_contradicted(provider: &Arc<str>) {
     counter!("svc_gateway_usage_contradictions_total", "provider" => provider.clone()).increment(1);
 }
 
-/// A stream that had begun ended in an error.
 pub(crate) fn stream_failed(model: &str) {
     counter!("svc_gateway_streams_failed_total", "model" => model.to_owned()).increment(1);
 }
 
-/// So many frames of a stream were no part of a completion.
+/// Counts a stream's frames that are not part of a completion.
 pub(crate) fn frames_left_out(provider: &str, frames: u64) {
     counter!("svc_gateway_frames_left_out_total", "provider" => provider.to_owned()).increment(frames);
 }
 
-/// The seconds from asking a provider to the head of its answer, or to its failure.
+/// The seconds from the request to a provider until the head of its response, or its failure.
 #[must_use = "it records nothing by itself"]
 pub(crate) fn upstream_seconds(provider: &str) -> Histogram {
     histogram!("svc_gateway_upstream_seconds", "provider" => provider.to_owned())
 }
 
-/// A provider gave no completion: `why` is a word of ours, or its status.
+/// Counts a provider's failure to return a completion. `why` is a word of ours, or the provider's status.
 pub(crate) fn upstream_failed(provider: &str, why: impl Into<metrics::SharedString>) {
     counter!("svc_gateway_upstream_failures_total", "provider" => provider.to_owned(), "why" => why.into())
         .increment(1);
 }
 
-/// Whether a provider is asked.
+/// Which requests a provider receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CircuitState {
-    /// By every request.
+    /// All.
     Closed,
-    /// By one request at a time.
+    /// One at a time.
     HalfOpen,
-    /// By none.
+    /// None.
     Open,
 }
 
-/// Shows whether a provider is asked.
 pub(crate) fn circuit(provider: &str, state: CircuitState) {
     let number = match state {
         CircuitState::Closed => 0.0,
@@ -435,7 +415,6 @@ pub(crate) fn circuit(provider: &str, state: CircuitState) {
     gauge!("svc_gateway_provider_circuit", "provider" => provider.to_owned()).set(number);
 }
 
-/// A model's second provider is asked for a completion.
 pub(crate) fn fallback(provider: &str) {
     counter!("svc_gateway_fallbacks_total", "provider" => provider.to_owned()).increment(1);
 }
@@ -445,7 +424,7 @@ pub(crate) fn paced() -> Gauge {
     gauge!("svc_gateway_paced")
 }
 
-/// Sets a gauge to how many of something there are now.
+/// Sets a gauge to a current count.
 pub(crate) fn level(name: &'static str, count: usize) {
     #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
     gauge!(name).set(count as f64);

@@ -1,4 +1,4 @@
-//! Whose the parts of this edge are: the store, Redis, the key file (crate `identity`), and its spool.
+//! Checks that this edge's store, Redis, key file (crate `identity`) and spool belong to its database.
 
 use std::{path::Path, sync::Arc};
 
@@ -13,15 +13,17 @@ use telemetry::metrics::Exporter;
 
 use crate::{gateway::meter, spool};
 
-/// Looks at every part before the edge begins, or takes the sockets of another. Fails for what is another database's; what cannot be
-/// reached is looked at later, by [`watch`]. It may wait for admin to name the store; `exporter` says meanwhile that this program lives.
+/// Checks every part before the edge starts, or takes the sockets of another.
+///
+/// Fails if a part belongs to another database. Unreachable parts are checked later, by [`watch`]. May wait for admin
+/// to name the store; meanwhile `exporter` reports that this program is alive.
 pub fn check_before_start(
     config: &Config,
     key: EdgeKey,
     clock: Clock,
     exporter: Option<&Exporter>,
 ) -> anyhow::Result<()> {
-    // Connections of its own: they belong to the runtime that they were made in.
+    // Uses its own connections: a connection belongs to the runtime that created it.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let checked = runtime.block_on(async {
         let mut watch = Watch::open(config, Keys::Edge(key))?.also(SPOOL, spool_check(config, clock));
@@ -36,12 +38,12 @@ pub fn check_before_start(
             () = answering => Ok(()),
         }
     });
-    // A read of a disk that hangs is not waited for.
+    // Does not wait for a read of a hung disk.
     runtime.shutdown_background();
     Ok(checked?)
 }
 
-/// Looks at every part now and then. Done once one is found that is another database's, except for Redis, which is then not used.
+/// Checks every part periodically. Returns once one belongs to another database; such a Redis is only no longer used.
 pub fn watch(
     config: &Config,
     parts: (PgPool, Redis, PackStore),
@@ -52,10 +54,9 @@ pub fn watch(
     watch.also(SPOOL, spool_check(config, clock)).run()
 }
 
-/// The spool's name in metrics.
 const SPOOL: &str = "spool";
 
-/// Compares the name in the spool's folder with the database's, and writes it where there is none.
+/// Compares the name in the spool's folder with the database's, and writes it if there is none.
 fn spool_check(config: &Config, clock: Clock) -> PartCheck {
     let (folder, take_over_from) = (meter::spool_folder(config), config.edge.spool_take_over_from.clone());
     let postgres = without_password(&config.postgres.url);
@@ -63,7 +64,7 @@ fn spool_check(config: &Config, clock: Clock) -> PartCheck {
         let former = match spool::database_name(&folder) {
             Ok(Some(name)) if name == database => return Ok(()),
             Ok(former) => former,
-            // The spool says so itself as soon as it is to be written.
+            // The spool itself reports this on its first write.
             Err(error) => {
                 tracing::debug!(%error, "the spool's name cannot be read");
                 return Ok(());

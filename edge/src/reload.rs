@@ -1,7 +1,7 @@
-//! Reading the configuration again, when SIGHUP asks for it.
+//! Reloading the configuration on SIGHUP.
 //!
-//! Everything that can be replaced is made before anything is: a configuration that is refused changes nothing. What has begun goes on
-//! with what it began with. Start with [`Reload::run`].
+//! Every replaceable part is built before any is replaced, so a rejected configuration changes nothing. Work in
+//! progress keeps the settings that it started with. Start with [`Reload::run`].
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::{
     platform::Upstreams,
 };
 
-/// The parts of an edge that take over a configuration.
+/// The parts of an edge that adopt a reloaded configuration.
 pub struct Reload {
     reloader: Reloader,
     front: Arc<Front>,
@@ -29,13 +29,13 @@ pub struct Reload {
 }
 
 impl Reload {
-    /// Hears of SIGHUP from now on, which would end the process otherwise.
+    /// Listens for SIGHUP from now on, which would otherwise end the process.
     pub fn new(reloader: Reloader, front: Arc<Front>, stop: Stop) -> anyhow::Result<Self> {
         let hangups = Hangups::listen().context("SIGHUP cannot be heard")?;
         Ok(Self { reloader, front, stop, hangups })
     }
 
-    /// Reads the configuration at each signal, for as long as it is polled.
+    /// Reloads the configuration at each signal, for as long as it is polled.
     pub async fn run(self) {
         let Self { mut reloader, front, stop, hangups } = self;
         let reload = move || {
@@ -48,12 +48,12 @@ impl Reload {
 }
 
 fn take_over(front: &Front, stop: &Stop, read: &Config, config: &Config) -> anyhow::Result<()> {
-    // Waits for the next start, which would refuse it.
+    // Only checked: the value applies at the next start, which would refuse it if it is invalid.
     Shares::of(&read.edge)?;
     let settings = front::Settings::of(&config.edge, Some(&front.settings()))?;
     let of_gateway = gateway::Settings::of(config, Some(&front.gateway().settings()))?;
     let upstreams = Upstreams::parse(&config.edge.admin_upstreams).context("edge.admin_upstreams")?;
-    // From here on nothing fails.
+    // Nothing below fails.
     front.use_settings(settings);
     front.gateway().use_settings(of_gateway);
     front.platform().use_upstreams(upstreams);

@@ -1,4 +1,4 @@
-//! Tests that hold the floor plan: a room imports no room above it, bounds stand in `limits/`, and each names who pays.
+//! Tests of the module structure: imports go downwards, limits are in `limits/`, and each shared one names its payer.
 
 use std::{
     collections::BTreeMap,
@@ -8,7 +8,7 @@ use std::{
 
 use crate::limits::payers::{PAYERS, Payer};
 
-/// The rooms, the lowest first. `lib.rs` shows the same order.
+/// The modules, lowest first. `lib.rs` lists them in reverse.
 const ROOMS: [&str; 16] = [
     "limits",
     "metrics",
@@ -28,7 +28,7 @@ const ROOMS: [&str; 16] = [
     "reload",
 ];
 
-/// Constants of a number or a duration that may stand outside `limits/`, each with the reason.
+/// Constants of a number or a duration that are allowed outside `limits/`, each with the reason.
 const NO_BOUNDS: [(&str, &str); 36] = [
     ("AWAKE_FOR", "a bound in the unit of a clock"),
     ("CALM", "a code"),
@@ -68,11 +68,9 @@ const NO_BOUNDS: [(&str, &str); 36] = [
     ("VERSION_LEN", "a format"),
 ];
 
-/// The types of a bound.
 const BOUND_TYPES: [&str; 11] =
     ["Duration", "usize", "u8", "u16", "u32", "u64", "u128", "i32", "i64", "f64", "NonZeroU32"];
 
-/// What makes a bound on what is held at the same time.
 const SHARED: [&str; 6] =
     ["Semaphore::new(", "Turns::new(", "Amounts::new(", "Room::new(", "Rates::new(", "Budget::new("];
 
@@ -83,7 +81,7 @@ struct Source {
 }
 
 impl Source {
-    /// The room that the file is in. Neither `main.rs` nor `lib.rs` is in one.
+    /// The top-level module of the file; none for `main.rs` and `lib.rs`.
     fn room(&self) -> Option<&str> {
         let first = Path::new(self.path.iter().next()?).file_stem()?.to_str()?;
         (!["main", "lib", "rooms"].contains(&first)).then_some(first)
@@ -122,7 +120,6 @@ fn sources() -> Vec<Source> {
     sources
 }
 
-/// The names that follow `crate::`, also those in braces.
 fn imported(code: &str) -> Vec<&str> {
     let mut names = Vec::new();
     for (at, prefix) in code.match_indices("crate::") {
@@ -180,7 +177,7 @@ fn bounds_stand_in_limits() {
     let mut found = Vec::new();
     for source in sources().iter().filter(|source| source.room().is_some_and(|room| room != "limits")) {
         for line in source.code.lines() {
-            // A parameter of a type is no bound.
+            // A const generic parameter is not a limit.
             let constant = line.split_once("const ").filter(|(before, _)| !before.contains('<'));
             let constant = constant.and_then(|(_, rest)| rest.split_once(": "));
             let is_bound = constant.is_some_and(|(name, rest)| {
@@ -189,7 +186,7 @@ fn bounds_stand_in_limits() {
             });
             let is_literal = line.split("Duration::from_").skip(1).any(|call| {
                 let argument = call.split_once('(').map_or("", |(_, argument)| argument);
-                // A second is a floor or a unit.
+                // One second serves as a floor or a unit, not as a limit.
                 argument.starts_with(|first: char| first.is_ascii_digit()) && !argument.starts_with("1)")
             });
             if is_bound || (is_literal && constant.is_none()) {

@@ -1,8 +1,8 @@
-//! What each client took of this edge within the last minute: in memory only, and forgotten after it.
+//! Counts what each client used of this edge within the last minute: in memory only, and discarded after it.
 //!
-//! A connection counts into its client's [`Tally`] without looking anything up; of a visitor behind a trusted proxy, each request does,
-//! with the bytes that its answer says it has. [`report`] tells an operator who asks which
-//! clients take the most. Nobody is refused here. Start with [`Talkers`].
+//! A connection counts into its client's [`Tally`] without a lookup; for a visitor behind a trusted proxy, each request
+//! looks up the tally, and adds the length of its response. [`report`] tells an operator which clients use the most.
+//! This module refuses no requests. Start with [`Talkers`].
 
 mod report;
 
@@ -28,7 +28,7 @@ pub struct Talkers {
     clients: Mutex<HashMap<Client, Talker>>,
 }
 
-/// What a client has taken since it came. Shared by its connections.
+/// The use of a client since it was first counted. Shared by its connections.
 #[derive(Debug, Default)]
 pub struct Tally {
     connections: AtomicU64,
@@ -40,11 +40,10 @@ pub struct Tally {
 #[derive(Debug, Default)]
 struct Talker {
     tally: Arc<Tally>,
-    /// The sums at the last ticks, the oldest first: those of a minute ago.
+    /// The totals at the last ticks, oldest first: the first is of a minute ago.
     past: VecDeque<Counts>,
 }
 
-/// Sums of a client.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Counts {
     connections: u64,
@@ -54,22 +53,19 @@ struct Counts {
 }
 
 impl Tally {
-    /// Counts a connection.
     pub(crate) fn connected(&self) {
         self.connections.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a request.
     pub(crate) fn asked(&self) {
         self.requests.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts bytes that were sent to the client.
     pub(crate) fn sent(&self, bytes: usize) {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Counts a connection or a request that was refused because the client has its share.
+    /// Counts a connection or a request that was refused because the client has used up its share.
     pub(crate) fn refused(&self) {
         self.refusals.fetch_add(1, Ordering::Relaxed);
     }
@@ -82,7 +78,6 @@ impl Tally {
 }
 
 impl Talker {
-    /// What the client took within the last minute.
     fn lately(&self) -> Counts {
         let minute_ago = self.past.front().filter(|_| self.past.len() >= limits::TALKERS_TICKS);
         let (now, then) = (self.tally.counts(), minute_ago.copied().unwrap_or_default());
@@ -94,14 +89,14 @@ impl Talker {
         }
     }
 
-    /// Connections that count into the tally, and requests that came through a trusted proxy and are not answered yet.
+    /// Returns the number of open connections, and of pending requests through a trusted proxy.
     fn open(&self) -> usize {
         Arc::strong_count(&self.tally) - 1
     }
 }
 
 impl Talkers {
-    /// The tally of the client at `address`. While [`limits::TALKERS`] are known, that of another is counted for nobody.
+    /// Returns the tally of the client at `address`. Beyond [`limits::TALKERS`] clients, a new one's is not recorded.
     pub(crate) fn tally(&self, address: IpAddr) -> Arc<Tally> {
         let mut clients = self.clients();
         let client = Client::from(address);
@@ -112,7 +107,7 @@ impl Talkers {
         }
     }
 
-    /// Forgets what is older than a minute, for as long as it is polled.
+    /// Discards counts older than a minute, for as long as it is polled.
     pub async fn forget(&self) {
         let mut every = interval(limits::TALKERS_TICK);
         every.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -148,7 +143,7 @@ impl Talkers {
         }
     }
 
-    /// The `count` clients that took the most within the last minute, by requests and refusals, then by bytes.
+    /// Returns the `count` clients with the most use within the last minute, by requests and refusals, then by bytes.
     fn top(&self, count: usize) -> Vec<ClientCounts> {
         let mut top: Vec<_> = {
             let clients = self.clients();

@@ -1,5 +1,4 @@
-//! Answers an operator who asks which clients take the most (`admin edges top`): over Redis, which passes it on and keeps
-//! nothing.
+//! Answers an operator's query for the clients with the most use (`admin edges top`), over Redis.
 
 use std::sync::Arc;
 
@@ -13,10 +12,10 @@ use tokio::time::{sleep, timeout};
 use super::Talkers;
 use crate::limits;
 
-/// Answers questions to edge `id`, on the machine called `name`, for as long as it is polled.
+/// Answers queries to edge `id`, on the machine called `name`, for as long as it is polled.
 pub async fn answer_questions(redis: Redis, id: String, name: String, talkers: Arc<Talkers>) {
     loop {
-        // Whoever asks while Redis is away hears nothing: it is said where changes are followed that Redis is away.
+        // While Redis is unreachable, queries get no answer; the follower of changes logs the outage.
         let _ = listen(&redis, &id, &name, &talkers).await;
         sleep(limits::TOP_RETRY).await;
     }

@@ -1,4 +1,4 @@
-//! What an answer of the edge carries: a site's bytes, a completion, or what admin sends.
+//! The body of any response of the edge: a site's bytes, a completion, or admin's response.
 
 use std::{
     pin::Pin,
@@ -18,25 +18,22 @@ use crate::{
     traffic::Counted,
 };
 
-/// The body of any answer. An enum and no box: this is on every request's way.
+/// The body of any response. An enum rather than a box, because every request has one.
 pub enum Body {
-    /// A page of ours, or a site's that needs no counting any more.
+    /// One of our own pages, or a site's response that needs no more counting.
     Site(SiteBody),
-    /// A site's, which is counted.
+    /// A site's response whose traffic is counted.
     Counted(Counted),
-    /// Admin's.
     Handed(HandedBody),
-    /// The AI gateway's.
     Gateway(gateway::Body),
 }
 
 impl Body {
-    /// Whether it gives as many bytes as it is asked for, and its length is known. The others give what they were given.
+    /// Returns whether the length is known and the caller chooses how many bytes to read. Others return what arrived.
     pub(crate) fn is_pulled(&self) -> bool {
         matches!(self, Self::Site(_) | Self::Counted(_))
     }
 
-    /// Bytes that are still to come of a body that is pulled.
     pub(crate) fn left(&self) -> u64 {
         match self {
             Self::Site(body) => body.left(),
@@ -45,12 +42,10 @@ impl Body {
         }
     }
 
-    /// Bytes that are still to come, as far as that is known.
     pub(super) fn least_left(&self) -> u64 {
         HttpBody::size_hint(self).lower()
     }
 
-    /// Whether it is sent at a pace.
     pub(crate) fn is_paced(&self) -> bool {
         match self {
             Self::Site(body) => body.is_paced(),
@@ -59,12 +54,12 @@ impl Body {
         }
     }
 
-    /// The bytes that its pace allows now, as many as there are without one.
+    /// Polls for the number of bytes that the pace allows now; unlimited without a pace.
     pub(crate) fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<usize> {
         self.of_site().map_or(Poll::Ready(usize::MAX), |body| body.poll_room(cx))
     }
 
-    /// The next bytes: of a body that is pulled, at least one and at most `most`.
+    /// Polls for the next bytes: of a pulled body, at least one and at most `most`.
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>, most: usize) -> Poll<Option<Result<Bytes, BodyError>>> {
         match self {
             Self::Site(body) => return body.poll_next(cx, most),
@@ -76,7 +71,7 @@ impl Body {
                 None => return Poll::Ready(None),
                 Some(Err(error)) => return Poll::Ready(Some(Err(error))),
                 Some(Ok(frame)) => {
-                    // Trailers are passed on to nobody.
+                    // Trailers are dropped.
                     if let Ok(bytes) = frame.into_data() {
                         return Poll::Ready(Some(Ok(bytes)));
                     }
@@ -85,21 +80,21 @@ impl Body {
         }
     }
 
-    /// Lets bytes of a body that is read while it is sent be read ahead, charged to `account`.
+    /// Allows a streamed body to read ahead, charged to `account`.
     pub(crate) fn read_ahead(&mut self, account: &Account) {
         if let Some(body) = self.of_site() {
             body.read_ahead(account);
         }
     }
 
-    /// Lets go of bytes that can be had again: for when nobody takes them for now.
+    /// Releases bytes that can be read again, while the client does not read.
     pub(crate) fn park(&mut self) {
         if let Some(body) = self.of_site() {
             body.park();
         }
     }
 
-    /// A page of ours in its place, as long as nothing of it was sent.
+    /// Replaces the body with a page of ours, before any of it was sent.
     pub(super) fn replaced(self, status: StatusCode, page: SiteBody) -> Self {
         match self {
             Self::Counted(body) => Self::Counted(body.replaced(status, page)),

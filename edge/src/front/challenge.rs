@@ -1,8 +1,8 @@
-//! `/.well-known/acme-challenge/…`: what certificate authorities ask for over HTTP (RFC 8555, 8.3).
+//! `/.well-known/acme-challenge/…`: the HTTP challenges of certificate authorities (RFC 8555, 8.3).
 //!
-//! It is answered before the redirect to HTTPS and before any gate, because an authority follows neither; and over
-//! HTTPS too, where a proxy in front may lead it. Under the platform's own domains nobody but the platform answers: whoever has a site
-//! there could have a certificate for its name, which works on after the name went to somebody else, or became one of the platform's.
+//! They are answered before the redirect to HTTPS and before any gate, because an authority follows neither; and over
+//! HTTPS too, where a proxy in front may redirect it. Under the platform's own domains only the platform answers: a
+//! site could otherwise obtain a certificate that stays valid after its name was reassigned, also to the platform.
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Response, Uri, header};
@@ -13,10 +13,9 @@ use crate::{
     limits,
 };
 
-/// The path of every challenge, before its token.
 const PREFIX: &str = "/.well-known/acme-challenge/";
 
-/// The token that a request asks for; none when it is no question of an authority's.
+/// Returns the requested token; `None` if the request is not a challenge.
 pub(super) fn token<'r>(method: &Method, uri: &'r Uri) -> Option<&'r str> {
     let token = uri.path().strip_prefix(PREFIX)?;
     let is_base64url = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
@@ -25,8 +24,8 @@ pub(super) fn token<'r>(method: &Method, uri: &'r Uri) -> Option<&'r str> {
 }
 
 impl Front {
-    /// The answer to a challenge at `place`, if there is one. When that cannot be read, whoever has a site there
-    /// answers as to any other request, and where nobody has, the authority is asked to come again.
+    /// Returns the response to a challenge at `place`, if there is one. If it cannot be read, the site there answers as
+    /// usual; without a site, the authority receives a response to retry.
     pub(super) async fn challenged(
         &self,
         place: &Place,

@@ -1,5 +1,4 @@
-//! Which host a request is for. Two answers to that question are none: whoever reads them differently than we do could
-//! be led to another site.
+//! Determines the host of a request. Refuses ambiguous ones, which others could interpret as another site's.
 
 use std::borrow::Cow;
 
@@ -7,12 +6,12 @@ use http::{HeaderMap, Uri, Version, header, uri::Authority};
 
 use crate::limits;
 
-/// The request does not say for which host it is, or says it twice, or not in a host's form.
+/// The request does not name a host, names it twice, or in an invalid form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the request does not name one host")]
 pub(crate) struct BadHost;
 
-/// The host of a request: lower case, without port and trailing dot.
+/// Returns the host of a request: lower case, without port and trailing dot.
 pub(crate) fn of<'r>(version: Version, uri: &'r Uri, headers: &'r HeaderMap) -> Result<Cow<'r, str>, BadHost> {
     let mut named = headers.get_all(header::HOST).iter();
     let header = named.next().map(|value| value.to_str().map_err(|_| BadHost)).transpose()?;
@@ -21,7 +20,7 @@ pub(crate) fn of<'r>(version: Version, uri: &'r Uri, headers: &'r HeaderMap) -> 
     }
     match (uri.authority().map(Authority::as_str), header) {
         (None, Some(header)) => Ok(parse(header)?.0),
-        // HTTP/2 names the host in the target; HTTP/1.1 must have the field as well.
+        // HTTP/2 names the host in the target; HTTP/1.1 requires the header as well.
         (Some(target), None) if version == Version::HTTP_2 => Ok(parse(target)?.0),
         (Some(target), Some(header)) => {
             let host = parse(target)?;
@@ -31,10 +30,9 @@ pub(crate) fn of<'r>(version: Version, uri: &'r Uri, headers: &'r HeaderMap) -> 
     }
 }
 
-/// Host and port of `text`.
 fn parse(text: &str) -> Result<(Cow<'_, str>, Option<u16>), BadHost> {
     let (host, port) = match text.bytes().rposition(|b| b == b':') {
-        // The last colon of an IPv6 address in brackets is inside them.
+        // The last colon of an IPv6 address is inside its brackets.
         Some(at) if !text.ends_with(']') => (&text[..at], &text[at + 1..]),
         _ => (text, ""),
     };
@@ -48,7 +46,7 @@ fn parse(text: &str) -> Result<(Cow<'_, str>, Option<u16>), BadHost> {
         return Ok((Cow::Borrowed(host), port));
     }
     let host = host.strip_suffix('.').unwrap_or(host);
-    // Once through, as every request comes here. No label is empty, so the beginning counts as a point.
+    // A single pass, because every request needs it. Labels must not be empty, so the start counts as a dot.
     let (mut before, mut is_lower) = (b'.', true);
     for byte in host.bytes() {
         match byte {

@@ -1,7 +1,7 @@
-//! The front: which place a request is for, and who answers.
+//! The front: determines which place a request is for, and dispatches it.
 //!
-//! What an answer says is decided in the rooms below: sites, gateway, platform. [`host`] reads the host, [`place`] says
-//! what it leads to. Start with [`Front::answer`].
+//! The content of responses is decided in the modules below: sites, gateway, platform. [`host`] reads the host,
+//! [`place`] classifies it. Start with [`Front::answer`].
 
 mod body;
 mod challenge;
@@ -46,13 +46,13 @@ use crate::{
     traffic::{Claim, Country, Requested, Traffic},
 };
 
-/// `Strict-Transport-Security` under our own domains: a year, as is customary.
+/// `Strict-Transport-Security` under our own domains: the customary year.
 const HSTS: HeaderValue = HeaderValue::from_static("max-age=31536000");
-/// `Strict-Transport-Security` at custom domains: a month. The name is its owner's, who may take it to a place without TLS
-/// one day, and browsers that were here hold them to this until then. `_headers` of the site may say something else.
+/// `Strict-Transport-Security` at custom domains: a month. The owner may one day move the domain to a server without
+/// TLS, and browsers that were here refuse that until it expires. The site's `_headers` can override it.
 const HSTS_ELSEWHERE: HeaderValue = HeaderValue::from_static("max-age=2592000");
 
-/// Chooses who answers a request.
+/// Dispatches requests to sites, the gateway and the platform.
 pub struct Front {
     addresses: Addresses,
     routes: Arc<Routes>,
@@ -61,25 +61,24 @@ pub struct Front {
     platform: Platform,
     gateway: Arc<Gateway>,
     talkers: Arc<Talkers>,
-    /// None when nothing is to be counted.
+    /// `None` if traffic is not counted.
     traffic: Option<&'static Traffic>,
     budget: Budget,
     settings: ArcSwap<Settings>,
-    /// The port of our public HTTPS addresses, when it is not 443.
+    /// The port of our public HTTPS addresses, if it is not 443.
     public_port: Option<u16>,
 }
 
-/// The answer to a place's look-up.
 enum Found {
     Site(Arc<Site>),
     Platform,
     Gateway,
-    /// Nothing that could answer: this page stands in.
+    /// This page is sent, because the place has nothing else.
     Nothing(Box<Response<SiteBody>>),
 }
 
 impl Front {
-    /// A front before these. Visits of sites are counted in `traffic`, if anywhere.
+    /// Creates a front over the given services. Site visits are counted in `traffic` when it is `Some`.
     #[expect(clippy::too_many_arguments, reason = "the parts of the program, each named where it is made")]
     pub fn new(
         config: &Config,
@@ -107,22 +106,22 @@ impl Front {
         })
     }
 
-    /// The settings that are in use now. Not to be held while something is waited for.
+    /// Returns the current settings. Do not hold them across an await.
     pub(crate) fn settings(&self) -> Guard<Arc<Settings>> {
         self.settings.load()
     }
 
-    /// Replaces the settings, for requests and connections that begin from now on.
+    /// Replaces the settings, for future requests and connections.
     pub(crate) fn use_settings(&self, settings: Settings) {
         self.settings.store(Arc::new(settings));
     }
 
-    /// The account of a connection from `peer`. A proxy that is trusted is no client.
+    /// Returns the account of a connection from `peer`. A trusted proxy does not count as a client.
     pub fn account(&self, peer: IpAddr) -> Account {
         self.budget.account((!self.settings().trusted.contains(peer)).then(|| Client::from(peer)))
     }
 
-    /// Bytes of memory by what they are for.
+    /// Returns the bytes of memory in use, by purpose.
     pub fn memory_used(&self) -> [(&'static str, u64); 7] {
         let [bodies, manifests] = self.sites.memory_used();
         let routes = self.routes.bytes();
@@ -138,23 +137,20 @@ impl Front {
         ]
     }
 
-    /// The AI gateway.
     pub(crate) fn gateway(&self) -> &Gateway {
         &self.gateway
     }
 
-    /// The way to admin.
     pub(crate) fn platform(&self) -> &Platform {
         &self.platform
     }
 
-    /// What time it is.
     pub(crate) fn now(&self) -> Timestamp {
         self.sites.now()
     }
 
-    /// The place that `peer` named in the TLS handshake. A proxy that is trusted sends the requests of all its visitors
-    /// over few connections, whatever name it gave: it is held to none.
+    /// Returns the place that `peer` named in the TLS handshake. `None` for a trusted proxy, which sends all its
+    /// visitors' requests over few connections, whatever name it gave.
     pub fn connected_place(&self, peer: IpAddr, server_name: &str) -> Option<Arc<Place>> {
         if self.settings().trusted.contains(peer) {
             return None;
@@ -171,7 +167,7 @@ impl Front {
             let settings = self.settings();
             (Visitor::of(connection.peer, connection.tls, request.headers(), &settings.trusted), settings.http_mode)
         };
-        // A proxy's connection counts for nobody, so what its visitors are sent is counted here.
+        // A trusted proxy's connection is counted for no client, so what its visitors receive is counted here.
         let proxied = (visitor.address != connection.peer).then(|| self.talkers.tally(visitor.address));
         if let Some(tally) = &proxied {
             tally.asked();
@@ -193,7 +189,7 @@ impl Front {
         response
     }
 
-    /// The place at `host`: nearly always the one that the connection was made for.
+    /// Returns the place at `host`: nearly always that of the connection.
     fn place(&self, host: &str, connection: &Connection) -> Arc<Place> {
         match &connection.place {
             Some(connected) if *connected.host == *host => connected.clone(),
@@ -240,7 +236,7 @@ impl Front {
         let hsts = if visitor.tls && http_mode == HttpMode::Redirect { hsts(place, &found) } else { None };
         let mut response = match found {
             Found::Site(site) => self.visit(site, place, request, connection, visitor).await,
-            // Boxed, like everything rare: the future of a request is moved, and is as large as its largest branch.
+            // Boxed, like everything rare: the future of a request is moved, and as large as its largest branch.
             Found::Platform => pinned(|| self.hand_over(request, place, visitor, connection)).await,
             Found::Gateway => {
                 let Connection { account, completions, .. } = connection;
@@ -255,7 +251,7 @@ impl Front {
         response
     }
 
-    /// The site at `place`, read if memory does not know.
+    /// Returns the site at `place`, reading it if it is not cached.
     async fn find(&self, place: &Place, key: &HostKey, method: &Method, visitor: Visitor) -> Found {
         match self.routes.site(&place.host, key, visitor.address.into()).await {
             Ok(Some(site)) => Found::Site(site),
@@ -278,7 +274,7 @@ impl Front {
         if let Some(kept) = name.as_ref().and_then(|name| self.platform.kept(name, &request)) {
             return kept.map(Body::Site);
         }
-        // A connection of a trusted proxy carries the requests of many.
+        // A trusted proxy's connection carries many visitors' requests.
         let places = (!self.settings().trusted.contains(connection.peer)).then(|| connection.platform_places());
         let account = &connection.account;
         match self.platform.hand_over(request, &place.host, name.as_ref(), visitor, places, account).await {
@@ -324,7 +320,7 @@ impl Front {
             response = self.settings().paces.slow(response, &site, visitor.address.into());
         }
         let Some(((traffic, client), country)) = counted.zip(country) else { return response.map(Body::Site) };
-        // What is done with is handed on: each new reference costs at both of its ends.
+        // References are moved where possible: a new one costs at both of its ends.
         let counted_host = if visit.host == place.counted_host { visit.host } else { place.counted_host.clone() };
         let path = head.uri.into_parts().path_and_query;
         let requested = Requested { site, host: counted_host, country, path, client };
@@ -333,7 +329,7 @@ impl Front {
                 || host == &*place.counted_host
                 || matches!(self.routes.remembered(host), Recollection::Present(other) if other.project == site.project)
         };
-        // Built in one step: the way of an answer is one of moves.
+        // Built in one step, because a response is moved often.
         match traffic.follow(requested, &response, is_own) {
             Some(receipt) => response.map(|body| Body::Counted(receipt.with(body))),
             None => response.map(Body::Site),
@@ -360,7 +356,7 @@ impl Front {
     }
 }
 
-/// What browsers are told of TLS here, if anything. At custom domains only where a site is: a domain that was detached is left alone.
+/// Returns the HSTS header, if any. A custom domain has one only while a site is there, not once it is detached.
 fn hsts(place: &Place, found: &Found) -> Option<HeaderValue> {
     match found {
         _ if place.is_own => Some(HSTS),
@@ -381,7 +377,7 @@ fn absent(key: &HostKey) -> Response<SiteBody> {
     }
 }
 
-/// The answer in the place of `another` when there is no memory to send that.
+/// Returns the response to send instead of `another` if there is no memory for it.
 pub(crate) fn exhausted(another: Response<Body>) -> Response<Body> {
     let mut response = pages::unavailable();
     response.headers_mut().insert(header::SERVER, SERVER);
@@ -401,13 +397,13 @@ fn unread(place: &Place, error: &RecallError) -> Response<SiteBody> {
     pages::unavailable()
 }
 
-/// The answer to what cannot be understood, over a connection that was made for a certain host or for none.
+/// Returns the response to an invalid request, over a connection for a certain host or for none.
 pub(crate) fn malformed<B>(request: &Request<B>, connection: &Connection) -> Response<Body> {
     let form = Form::at(connection.place.as_deref());
     refusal::refuse(form, Fault::Malformed, request.headers()).map(Body::Site)
 }
 
-/// An answer to a request after which nothing on the connection can be believed.
+/// Closes the connection after the response, because nothing further on it can be trusted.
 fn closing(mut response: Response<SiteBody>) -> Response<SiteBody> {
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response

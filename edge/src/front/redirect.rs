@@ -1,4 +1,4 @@
-//! From plain HTTP to HTTPS.
+//! Redirects plain HTTP to HTTPS.
 
 use domain::addresses::{HostKey, HostKind};
 use http::{HeaderValue, Method, Response, StatusCode, Uri, header, uri::PathAndQuery};
@@ -7,8 +7,7 @@ use super::{Body, Front, Place, absent, closing, unread};
 use crate::http::{SiteBody, Visitor, pages};
 
 impl Front {
-    /// 308 to the same address over HTTPS, for hosts under our domains, and for custom domains that lead to a site: nobody
-    /// is sent by us to a host that was made up.
+    /// Redirects with 308 to HTTPS, at hosts under our domains and custom domains with a site, but no made-up host.
     pub(super) async fn redirect(&self, place: &Place, method: &Method, uri: &Uri, visitor: Visitor) -> Response<Body> {
         let page = |page| pages::seen_by(method, page).map(Body::Site);
         match &place.kind {

@@ -1,4 +1,4 @@
-//! Answers to requests that are refused before it is known what they ask for: in the form that the host's answers have.
+//! Responses to requests that are refused before their target is known, in the form of the host's other responses.
 
 use bytes::Bytes;
 use domain::addresses::HostKind;
@@ -11,7 +11,6 @@ use crate::{
     platform,
 };
 
-/// The form of a host's answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     /// A page for people.
@@ -23,7 +22,6 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// The form of the answers at `place`; a page where it is not known.
     pub(crate) fn at(place: Option<&Place>) -> Self {
         match place.map(|place| &place.kind) {
             Some(HostKind::Api) => Self::Api,
@@ -33,7 +31,7 @@ impl Form {
     }
 }
 
-/// The answer to a request with the head `headers`, as far as there is one.
+/// Returns the response that refuses a request with these `headers`, as far as they are known.
 pub(super) fn refuse(form: Form, fault: Fault, headers: &HeaderMap) -> Response<SiteBody> {
     let id = || RequestIds::new().of(headers);
     let mut response = match (form, fault) {
@@ -45,13 +43,13 @@ pub(super) fn refuse(form: Form, fault: Fault, headers: &HeaderMap) -> Response<
     let headers = response.headers_mut();
     headers.insert(header::SERVER, SERVER);
     if fault == Fault::Malformed {
-        // After it nothing on the connection can be believed.
+        // Nothing further on the connection can be trusted.
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     response
 }
 
-/// Headers and body of the answer to a head that cookies have made too large, which has them cleared.
+/// Returns headers and body of the response to a head that is too large because of its cookies, which clears them.
 pub(crate) fn cookies_too_large(form: Form) -> (HeaderMap, Bytes) {
     let id = || RequestIds::new().of(&HeaderMap::new());
     let fault = Fault::CookiesTooLarge;

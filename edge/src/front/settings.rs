@@ -1,4 +1,4 @@
-//! What the front takes over from the configuration while it runs.
+//! The front's configuration that can be reloaded.
 
 use anyhow::Context as _;
 use config::HttpMode;
@@ -6,18 +6,18 @@ use domain::networks::Networks;
 
 use crate::http::Paces;
 
-/// The part of the configuration that the front goes by: replaced whole, and read once for each request or connection.
+/// The front's reloadable settings: replaced as a whole, and read once for each request or connection.
 pub struct Settings {
-    /// Proxies whose `X-Forwarded-For` is believed.
+    /// Proxies whose `X-Forwarded-For` is trusted.
     pub(crate) trusted: Networks,
-    /// Load balancers, whose connections begin with a header of the PROXY protocol that names the client.
+    /// Load balancers, whose connections start with a PROXY protocol header that names the client.
     pub(crate) balancers: Networks,
     pub(super) http_mode: HttpMode,
     pub(super) paces: Paces,
 }
 
 impl Settings {
-    /// The settings in `config`. The pace of accounts over their bandwidth goes on from those that were in use until now.
+    /// Creates the settings in `config`. Keeps the state of the paces from `before` if their rate is unchanged.
     pub fn of(config: &config::Edge, before: Option<&Self>) -> anyhow::Result<Self> {
         let pace = config.over_plan_bytes_per_second;
         Ok(Self {

@@ -1,8 +1,7 @@
-//! The cookie of a visitor who may pass: what it says, an expiry, and a MAC over both, the project and its access
-//! version.
+//! The cookie of an admitted visitor: its content, an expiry, and a MAC over both, the project and its access version.
 //!
-//! Nothing is stored, and a change of access is a new version, which no old cookie carries. Of a visitor who gave the
-//! password it says nothing more ([`Cookies`]); of a member it says who they are ([`super::member`]).
+//! The server stores nothing. A change of access is a new version, which no old cookie carries. The cookie of a visitor
+//! who entered the password has no further content ([`Cookies`]); that of a member identifies them ([`super::member`]).
 
 use std::time::Duration;
 
@@ -14,16 +13,15 @@ use sha2::Sha256;
 
 use crate::limits::GATE_COOKIE_LIFE;
 
-/// Host-only by its name's prefix: browsers refuse it with a domain, without `Secure`, or from plain HTTP.
+/// The prefix makes it host-only: browsers refuse such a cookie with a domain, without `Secure`, or from plain HTTP.
 pub(super) const NAME: &str = "__Host-svc-gate";
 const EXPIRY_LEN: usize = 8;
 
-/// Makes and checks gate cookies.
 pub(super) struct Cookies {
     mac: Hmac<Sha256>,
 }
 
-/// A MAC under the gate's key, for one purpose of it.
+/// Creates a MAC with the gate's key for one purpose.
 pub(super) fn keyed(key: &[u8; 32], purpose: &[u8]) -> Hmac<Sha256> {
     #[expect(clippy::expect_used, reason = "HMAC takes keys of every length")]
     let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("a key");
@@ -31,12 +29,13 @@ pub(super) fn keyed(key: &[u8; 32], purpose: &[u8]) -> Hmac<Sha256> {
     mac
 }
 
-/// The MAC bound to a site as it is protected now, and to the host it is visited at. Whoever keeps a custom domain can
-/// point it elsewhere and collect what its visitors' browsers send there: that opens none of the site's other addresses,
-/// and nothing at all once the domain is detached.
+/// Binds the MAC to a site with its current protection, and to the visited host.
+///
+/// The owner of a custom domain can point it elsewhere and collect its visitors' cookies: those open none of the site's
+/// other addresses, and nothing at all once the domain is detached.
 pub(super) fn bound(mac: &Hmac<Sha256>, site: &Site, host: &str) -> Hmac<Sha256> {
     let mut mac = mac.clone();
-    // Ids have one length, and a host has no zero byte, so that no two inputs run together.
+    // IDs have a fixed length, and a host has no zero byte, so inputs cannot run together.
     mac.update(site.project.as_str().as_bytes());
     mac.update(&site.access_version.to_be_bytes());
     mac.update(host.as_bytes());
@@ -44,14 +43,14 @@ pub(super) fn bound(mac: &Hmac<Sha256>, site: &Site, host: &str) -> Hmac<Sha256>
     mac
 }
 
-/// `Set-Cookie` for this host alone, as its name's prefix demands.
+/// Returns a `Set-Cookie` for this host only, as the name's prefix requires.
 pub(super) fn set_cookie(name: &str, value: &str, life: Duration) -> HeaderValue {
     let life = life.as_secs();
     let cookie = format!("{name}={value}; Path=/; Max-Age={life}; Secure; HttpOnly; SameSite=Lax");
     HeaderValue::try_from(cookie).unwrap_or(HeaderValue::from_static(""))
 }
 
-/// The value of a cookie. A browser sends one of a name; whoever sends more gets one try.
+/// Returns the value of a cookie. Browsers send one per name; of several, only the first is tried.
 pub(super) fn sent<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     let lines = headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
     let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
@@ -63,7 +62,6 @@ impl Cookies {
         Self { mac: keyed(key, b"cookie\0") }
     }
 
-    /// `Set-Cookie` for a visitor who gave the password.
     pub(super) fn issue(&self, site: &Site, host: &str, now: Timestamp) -> HeaderValue {
         let expiry = (now + GATE_COOKIE_LIFE).unix_seconds().to_be_bytes();
         let mut mac = bound(&self.mac, site, host);
@@ -72,7 +70,7 @@ impl Cookies {
         set_cookie(NAME, &value, GATE_COOKIE_LIFE)
     }
 
-    /// Whether the request carries a cookie that is good for `site` at `host` now.
+    /// Returns whether the request carries a valid cookie for `site` at `host`.
     pub(super) fn admit(&self, headers: &HeaderMap, site: &Site, host: &str, now: Timestamp) -> bool {
         sent(headers, NAME).is_some_and(|value| self.is_good(value, site, host, now))
     }

@@ -1,6 +1,7 @@
-//! `Authorization: Basic`: any user name, the site's password. Right ones are remembered for a while, as a keyed hash,
-//! so that a script does not cost a password hash a request. They are remembered of the client that sent them: another one, which may
-//! have no guesses left, learns nothing of them.
+//! `Authorization: Basic` with any user name and the site's password.
+//!
+//! Verified credentials are cached for a while as a keyed hash, so that a script does not cost a password hash per
+//! request. They are cached per client: another client, which may have no guesses left, learns nothing from them.
 
 use base64::{
     Engine as _,
@@ -24,19 +25,18 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Credentials that were right a moment ago.
 pub(super) struct Verified {
     mac: Hmac<Sha256>,
     of_paths: Hmac<Sha256>,
     known: Cache<[u8; 32], ()>,
 }
 
-/// The password in an `Authorization: Basic`; none when it is anything else.
+/// Returns the password in an `Authorization: Basic`; `None` for anything else.
 pub(super) fn basic_password(authorization: &HeaderValue) -> Option<String> {
     basic(authorization).map(|(_, password)| password)
 }
 
-/// The name and the password in an `Authorization: Basic`; none when it is anything else.
+/// Returns the name and the password in an `Authorization: Basic`; `None` for anything else.
 pub(super) fn basic(authorization: &HeaderValue) -> Option<(String, String)> {
     let text = authorization.to_str().ok().filter(|text| text.len() <= CREDENTIALS_BYTES)?;
     let (scheme, encoded) = text.split_once(' ')?;
@@ -53,22 +53,20 @@ impl Verified {
         Self { mac: keyed(key, b"basic\0"), of_paths: keyed(key, b"basic of paths\0"), known }
     }
 
-    /// Whether the visitor has given this password, and it was right for the site as it is protected now.
     pub(super) fn knows(&self, site: &Site, visit: &Visit, password: &str) -> bool {
         self.known.contains_key(&self.digest(site, visit, password))
     }
 
-    /// Remembers that the visitor has given this password, which is right for the site as it is protected now.
     pub(super) fn remember(&self, site: &Site, visit: &Visit, password: &str) {
         self.known.insert(self.digest(site, visit, password), ());
     }
 
-    /// Whether the visitor has given this password, the one behind `hash`, which is an account's of the site's own.
+    /// Returns whether this password of the visitor was verified against `hash`, of one of the site's own accounts.
     pub(super) fn knows_account(&self, site: &Site, visit: &Visit, hash: &str, password: &str) -> bool {
         self.known.contains_key(&self.account_digest(site, visit, hash, password))
     }
 
-    /// Remembers that the visitor has given this password, the one behind `hash`.
+    /// Caches that this password of the visitor matches `hash`.
     pub(super) fn remember_account(&self, site: &Site, visit: &Visit, hash: &str, password: &str) {
         self.known.insert(self.account_digest(site, visit, hash, password), ());
     }
@@ -89,7 +87,7 @@ impl Verified {
     }
 }
 
-/// A keyed hash of the site and host, and of the client that visits them.
+/// Returns a keyed hash of the site and host, and of the visiting client.
 fn sent_by(mac: &Hmac<Sha256>, site: &Site, visit: &Visit) -> Hmac<Sha256> {
     let mut mac = bound(mac, site, &visit.host);
     // An address has no zero byte.

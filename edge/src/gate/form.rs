@@ -1,4 +1,4 @@
-//! The password form: its page, and what it sends.
+//! The password form: its page, and its submission.
 
 use askama::Template;
 use bytes::Bytes;
@@ -14,15 +14,12 @@ use crate::{
     limits::GATE_FORM_BYTES,
 };
 
-/// The notice above the form.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Note {
     None,
-    /// The last password was wrong.
     Wrong,
 }
 
-/// The page that asks for the password.
 #[derive(Template)]
 #[template(path = "gate/password.html")]
 struct PasswordPage<'a> {
@@ -33,14 +30,13 @@ struct PasswordPage<'a> {
     is_wrong: bool,
 }
 
-/// The fields of the form.
 pub(super) struct Submitted {
     pub(super) password: String,
-    /// The address on this site that the visitor was going to.
+    /// The path on this site that the visitor was going to.
     pub(super) return_to: String,
 }
 
-/// The page with the form. `return_to` is a checked path of this site.
+/// Returns the page with the form. `return_to` is a checked path of this site.
 pub(super) fn page(status: StatusCode, return_to: &str, note: Note) -> Response<SiteBody> {
     let page = PasswordPage {
         status,
@@ -52,8 +48,7 @@ pub(super) fn page(status: StatusCode, return_to: &str, note: Note) -> Response<
     pages::render(status, &page)
 }
 
-/// `path` when it leads to this site, else its front page. Browsers read a backslash as a slash, so neither may follow
-/// the first.
+/// Returns `path` if it is local, else `/`. Browsers read a backslash as a slash, so neither may follow the first one.
 pub(super) fn checked_return(path: &str) -> &str {
     let is_local = path.starts_with('/') && !path.starts_with("//") && !path.contains('\\');
     let is_plain = path.bytes().all(|byte| byte.is_ascii_graphic()) && path.parse::<PathAndQuery>().is_ok();
@@ -61,7 +56,7 @@ pub(super) fn checked_return(path: &str) -> &str {
 }
 
 impl Submitted {
-    /// Reads the form, or says what to answer instead.
+    /// Reads the form. Fails with the response to send instead.
     pub(super) async fn read<B>(headers: &HeaderMap, body: B) -> Result<Self, Box<Response<SiteBody>>>
     where
         B: Body<Data = Bytes> + Send,

@@ -1,4 +1,4 @@
-//! How often one client may guess wrong at one site's passwords.
+//! Limits how often one client may guess wrong at one site's passwords.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -14,7 +14,6 @@ use crate::limits::{GUESS_INTERVAL, GUESSERS, GUESSERS_LOOKED_AT, GUESSES_PER_MI
 
 type Guesser = (ProjectId, Client);
 
-/// Counts wrong guesses.
 pub(super) struct Guesses {
     tallies: Mutex<Tallies>,
     capacity: usize,
@@ -23,14 +22,15 @@ pub(super) struct Guesses {
 #[derive(Default)]
 struct Tallies {
     of: HashMap<Guesser, Tally>,
-    /// The same ones, in the order in which it is looked whether they still need memory.
+    /// The keys of `of`, in the order in which they are checked for eviction.
     order: VecDeque<Guesser>,
 }
 
 impl Tallies {
-    /// Forgets those who have all their guesses again, of a few of them: no guess pays for a walk over all. Where each of them needs its
-    /// memory, the oldest that has no guess under way is forgotten, or one customer with many networks would keep everybody from
-    /// guessing: what a client may guess at a site beside that is counted over all edges ([`super::site_guesses`]).
+    /// Evicts entries that have all their guesses again, examining only a few so that no guess pays for a full scan.
+    ///
+    /// If none of them can be evicted, the oldest one without a pending guess is: otherwise one customer with many
+    /// networks could keep everybody from guessing. [`super::site_guesses`] limits the total over all edges.
     fn forget_some(&mut self, now: Instant) {
         let (mut oldest, mut has_room) = (None, false);
         for _ in 0..GUESSERS_LOOKED_AT {
@@ -50,25 +50,22 @@ impl Tallies {
     }
 }
 
-/// The guesses of one client at one site.
 #[derive(Clone, Copy)]
 struct Tally {
-    /// When the client has all its guesses again. Each wrong one moves it by [`GUESS_INTERVAL`].
+    /// When the client has all its guesses again. Each wrong one delays it by [`GUESS_INTERVAL`].
     full_at: Instant,
-    /// Guesses whose outcome is not known yet.
     pending: u32,
 }
 
-/// Why a client may not guess now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// Its guesses were wrong too often; seconds to wait.
     Spent(u64),
-    /// Too many clients guess, or this one guesses too often at once.
+    /// Too many clients are guessing, or this one has too many concurrent guesses.
     Crowded,
 }
 
-/// A guess whose outcome is not known yet. Dropped, it was wrong.
+/// A pending guess. Dropping it counts it as wrong.
 pub(super) struct Attempt<'g> {
     guesses: &'g Guesses,
     guesser: Guesser,
@@ -76,13 +73,12 @@ pub(super) struct Attempt<'g> {
 }
 
 impl Tally {
-    /// The wrong guesses that still count at `now`.
     fn wrong(self, now: Instant) -> u32 {
         let left = self.full_at.saturating_duration_since(now);
         u32::try_from(left.as_nanos().div_ceil(GUESS_INTERVAL.as_nanos())).unwrap_or(u32::MAX)
     }
 
-    /// The time to wait at `now` for another guess, in whole seconds; none where there is one.
+    /// Returns the time to wait at `now` for another guess, in whole seconds; `None` if there is one left.
     fn wait(self, now: Instant) -> Option<u64> {
         (self.wrong(now) >= GUESSES_PER_MINUTE).then(|| {
             let free_at = self.full_at.checked_sub(GUESS_INTERVAL * (GUESSES_PER_MINUTE - 1)).unwrap_or(self.full_at);
@@ -100,12 +96,11 @@ impl Guesses {
         Self { tallies: Mutex::default(), capacity }
     }
 
-    /// The seconds that a client has to wait for another guess, if it has none left.
+    /// Returns the seconds that a client has to wait for another guess, if it has none left.
     pub(super) fn wait(&self, project: &ProjectId, client: IpAddr) -> Option<u64> {
         self.tallies().of.get(&(project.clone(), client.into()))?.wait(Instant::now())
     }
 
-    /// Begins a guess.
     pub(super) fn begin(&self, project: &ProjectId, client: IpAddr) -> Result<Attempt<'_>, Refusal> {
         let (guesser, now) = ((project.clone(), client.into()), Instant::now());
         let mut tallies = self.tallies();
@@ -122,7 +117,7 @@ impl Guesses {
         if let Some(seconds) = tally.wait(now) {
             return Err(Refusal::Spent(seconds));
         }
-        // All that are under way may be wrong.
+        // All pending guesses may be wrong.
         if tally.wrong(now).saturating_add(tally.pending) >= GUESSES_PER_MINUTE {
             return Err(Refusal::Crowded);
         }
@@ -137,7 +132,7 @@ impl Guesses {
 }
 
 impl Attempt<'_> {
-    /// The guess was right: it does not count.
+    /// Marks the guess as right, so that it does not count.
     pub(super) fn was_right(mut self) {
         self.is_right = true;
     }
@@ -165,7 +160,7 @@ mod tests {
         ProjectId::new(Timestamp::from_unix_millis(0))
     }
 
-    /// A wrong guess, or why there is none.
+    /// Makes a wrong guess, if one is allowed.
     fn wrong(guesses: &Guesses, site: &ProjectId, client: impl Into<IpAddr>) -> Result<(), Refusal> {
         guesses.begin(site, client.into()).map(drop)
     }
@@ -234,7 +229,7 @@ mod tests {
         let tallies = guesses.tallies();
         assert!(tallies.of.len() <= 2 && tallies.order.len() <= 2);
         drop(tallies);
-        // What is under way is not forgotten.
+        // Entries with pending guesses are not evicted.
         let _under_way = [201, 202].map(|last| guesses.begin(&site, IpAddr::from([192, 0, 2, last])).ok().unwrap());
         assert_eq!(wrong(&guesses, &site, [192, 0, 2, 203]), Err(Refusal::Crowded));
     }

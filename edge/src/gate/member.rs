@@ -1,5 +1,6 @@
-//! What a member's browser keeps for a site: who they are, and until when that is believed. It says nothing that would be
-//! worth anything elsewhere, and by itself opens nothing: whether they still are a member is asked at every request.
+//! The cookie of an organization's member for a site: who they are, and until when it is valid.
+//!
+//! It has no value elsewhere, and by itself opens nothing: membership is checked at every request.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use domain::{Timestamp, UserId, ids::BODY_LEN, site::Site};
@@ -13,16 +14,13 @@ use crate::limits::MEMBER_COOKIE_LIFE;
 const NUMBER_LEN: usize = 8;
 const SAID_LEN: usize = 2 * NUMBER_LEN + BODY_LEN;
 
-/// The content of a member's cookie.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Badge {
-    /// The member.
     pub(super) user: UserId,
-    /// The number of times that the member had signed out everywhere when the cookie was made.
+    /// The number of times that the member had signed out everywhere when the cookie was issued.
     pub(super) gate_version: i64,
 }
 
-/// Makes and checks members' cookies.
 pub(super) struct Badges {
     mac: Hmac<Sha256>,
 }
@@ -32,7 +30,6 @@ impl Badges {
         Self { mac: keyed(key, b"member\0") }
     }
 
-    /// `Set-Cookie` for a member who was let in.
     pub(super) fn issue(&self, badge: &Badge, site: &Site, host: &str, now: Timestamp) -> HeaderValue {
         let expiry = (now + MEMBER_COOKIE_LIFE).unix_seconds().to_be_bytes();
         let said = [&expiry[..], &badge.gate_version.to_be_bytes(), badge.user.body().as_bytes()].concat();
@@ -42,7 +39,7 @@ impl Badges {
         set_cookie(NAME, &value, MEMBER_COOKIE_LIFE)
     }
 
-    /// Returns the content of a cookie of the request that is good for `site` at `host` now.
+    /// Returns the content of the request's cookie if it is valid for `site` at `host`.
     pub(super) fn read(&self, headers: &HeaderMap, site: &Site, host: &str, now: Timestamp) -> Option<Badge> {
         let bytes = URL_SAFE_NO_PAD.decode(sent(headers, NAME)?).ok()?;
         let (said, tag) = bytes.split_first_chunk::<SAID_LEN>()?;
@@ -110,7 +107,7 @@ mod tests {
         assert_eq!(badges.read(&headers, &site(&other, 1), HOST, now), None);
         assert_eq!(badges.read(&headers, &site(&one, 1), "b.test", now), None);
         assert_eq!(Badges::new(&[8; 32]).read(&headers, &site(&one, 1), HOST, now), None);
-        // The password's cookie is another thing under the same name.
+        // A password cookie is different, under the same name.
         let password = carrying(&Cookies::new(&[7; 32]).issue(&site(&one, 1), HOST, now));
         assert_eq!(badges.read(&password, &site(&one, 1), HOST, now), None);
         assert!(!Cookies::new(&[7; 32]).admit(&headers, &site(&one, 1), HOST, now));

@@ -1,7 +1,7 @@
-//! The gate before a site that is not public: it decides who passes, and what the others are answered.
+//! The gate before a site that is not public: admits visitors, and responds to everybody else.
 //!
-//! It fails closed: whatever cannot be verified does not pass. Start with [`Gatekeeper::admit`]; [`cookie`] is
-//! what a visitor keeps, [`guesses`] bounds what a stranger may try, [`org`] is the gate of an organization.
+//! It fails closed: whatever cannot be verified is refused. Start with [`Gatekeeper::admit`]. [`cookie`] is what an
+//! admitted visitor keeps, [`guesses`] limits password guesses, and [`org`] is the gate of an organization.
 
 mod cookie;
 mod credentials;
@@ -57,39 +57,39 @@ const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Decides who passes.
+/// Decides which visitors a site admits.
 pub struct Gatekeeper {
     cookies: Cookies,
     verified: Verified,
     guesses: Guesses,
     site_guesses: SiteGuesses,
-    /// The guesses of each client that are hashed or wait for that. A client takes this turn first, and keeps nobody else from
-    /// hashing while it waits for the other one, however many accounts' sites it guesses at.
+    /// Turns by client, held while a guess is hashed or waits for that. A client takes this turn first, so that it delays nobody
+    /// else while it waits, however many accounts' sites it guesses at.
     hashing_of_clients: Turns<Client>,
-    /// The guesses that are hashed, by the account that owns the site. Many clients that guess at one account's sites leave a
-    /// turn to the other accounts.
+    /// Turns by the sites' owner, so that many clients guessing at one account's sites leave a turn for others' sites.
     hashing_of_sites: Turns<PayingAccount>,
-    /// Where the memory is charged that hashes take.
+    /// Charged for the memory that hashes take.
     account: Account,
     org: OrgGate,
     clock: Clock,
 }
 
-/// The outcome of a guess at a password.
 enum Guess {
     Right,
     Wrong,
     /// This client has guessed wrong too often; seconds to wait.
     TooMany(u64),
-    /// Everybody together has guessed wrong too often, or this client within an hour; seconds to wait.
+    /// All clients together have guessed wrong too often, or this client within an hour; seconds to wait.
     TooManyByAll(u64),
-    /// Too many guesses are being checked at once, or too many clients guess.
+    /// Too many guesses are being verified, or too many clients are guessing.
     Busy,
 }
 
 impl Gatekeeper {
-    /// With nobody verified yet. Members sign in at `console_url`. Up to `hashes` passwords are hashed at a time, one a core when that
-    /// is 0; the memory that they take is charged to `account`. Guesses at a site are counted in `redis`, over all edges.
+    /// Creates a gatekeeper without verified visitors.
+    ///
+    /// Members sign in at `console_url`. Up to `hashes` passwords are hashed concurrently; 0 means one per core, and at
+    /// least two. The memory for it is charged to `account`. Guesses at a site are counted in `redis`, over all edges.
     pub fn new(
         key: &EdgeKey,
         members: Arc<dyn Members>,
@@ -103,7 +103,7 @@ impl Gatekeeper {
         let key = key.gate_cookies();
         let hashing_of_sites = Bounds {
             total: hashes,
-            // All but one: a site that many visit at once is not slower for it than it has to be.
+            // All but one, so that many concurrent visits of one site are not slowed down more than necessary.
             share: hashes.saturating_sub(1).max(1),
             waiting: HASHES_WAITING,
             waiting_share: HASHES_WAITING_PER_ACCOUNT,
@@ -115,7 +115,7 @@ impl Gatekeeper {
             site_guesses: SiteGuesses::new(&key, redis),
             hashing_of_clients: Turns::new(Bounds {
                 total: HASHES_WAITING,
-                // No more than may be wrong: those who are right do not wait for one another's outcome.
+                // At most the number of allowed wrong guesses, so that right ones do not wait for each other's outcome.
                 share: (hashes / 2).clamp(1, GUESSES_PER_MINUTE as usize),
                 waiting: HASHES_WAITING,
                 waiting_share: HASHES_WAITING_PER_CLIENT,
@@ -127,7 +127,6 @@ impl Gatekeeper {
         }
     }
 
-    /// Lets a visitor pass who may; fails with the answer for everybody else.
     pub(crate) async fn admit<B>(
         &self,
         head: &Parts,
@@ -142,7 +141,7 @@ impl Gatekeeper {
         if site.gate == Gate::Public {
             return past_gate(head);
         }
-        // Passwords and cookies do not travel in the clear.
+        // Passwords and cookies must not be sent in the clear.
         if !visit.tls {
             return Err(Box::new(to_https(head, visit)));
         }
@@ -195,7 +194,7 @@ impl Gatekeeper {
         }
     }
 
-    /// Judges `Authorization: Basic`, which scripts send. A visitor who sends none is shown the form, or asked for it.
+    /// Verifies `Authorization: Basic`, which scripts send. Without it, the visitor receives the form, or a challenge.
     async fn judge_credentials(
         &self,
         head: &Parts,
@@ -224,10 +223,9 @@ impl Gatekeeper {
         }
     }
 
-    /// Weighs a password against its `hash`. It is wrong in any case where `may_be_right` does not hold. Only wrong ones count; what the
-    /// others cost is bounded by the turns of hashes.
+    /// Verifies a password, which is wrong unless `may_be_right`. Turns limit the cost, and only wrong guesses count.
     async fn guess(&self, visit: &Visit, site: &Site, hash: &Arc<str>, password: String, may_be_right: bool) -> Guess {
-        // Those who have none left are not to wait for a turn, nor others for them.
+        // Checked first: a client without guesses must neither wait for a turn nor delay others.
         if let Some(seconds) = self.guesses.wait(&site.project, visit.client) {
             return Guess::TooMany(seconds);
         }
@@ -249,7 +247,7 @@ impl Gatekeeper {
             return Guess::Busy;
         };
         let (hash, by_all) = (hash.clone(), by_all.made());
-        // Turns and memory go along: they end with the hash, even when the visitor leaves before.
+        // The turns and the grant last until the hash is computed, even if the visitor disconnects.
         let verify = move || {
             let right = passwords::verify(&hash, &password);
             drop((of_site, of_client, grant));
@@ -267,7 +265,7 @@ impl Gatekeeper {
     }
 }
 
-/// Whether a person waits for a page. Browsers say so; of the others, who accepts pages may be one.
+/// Returns whether a person navigates to a page. Browsers say so; any other client that accepts HTML may be a person.
 fn navigates(head: &Parts) -> bool {
     if head.method != Method::GET && head.method != Method::HEAD {
         return false;
@@ -278,14 +276,12 @@ fn navigates(head: &Parts) -> bool {
     }
 }
 
-/// Whether a browser sends a request, as it says of each what for. Told of `Basic`, it would show a dialogue of its own, which the form
-/// is there instead of, also in the midst of a page that was opened before.
+/// Returns whether a browser sent the request, by its fetch metadata. The form replaces its own `Basic` dialogue.
 fn is_of_browser(head: &Parts) -> bool {
     [SEC_FETCH_DEST, SEC_FETCH_MODE, SEC_FETCH_SITE].iter().any(|name| head.headers.contains_key(name))
 }
 
-/// Lets everybody pass a public site. A visitor who was on the way through a gate that was taken away meanwhile goes on to
-/// where they wanted.
+/// Admits everybody to a public site. Redirects visitors who were passing a gate that was removed meanwhile.
 fn past_gate(head: &Parts) -> Result<(), Box<Response<SiteBody>>> {
     match head.uri.path() {
         ENTER_PATH => Err(Box::new(see_other(&org::return_of(head)))),
@@ -307,7 +303,7 @@ fn to_https(head: &Parts, visit: &Visit) -> Response<SiteBody> {
     }
 }
 
-/// 401 for those whose `Authorization` is wrong: the form for a person, of whom the browser may remember a password that was changed.
+/// Returns the 401 for a wrong `Authorization`: the form for a person, whose browser may have cached an old password.
 fn refused(head: &Parts) -> Response<SiteBody> {
     if is_of_browser(head) && navigates(head) {
         let return_to = head.uri.path_and_query().map_or("/", |target| target.as_str());
@@ -317,7 +313,7 @@ fn refused(head: &Parts) -> Response<SiteBody> {
     if is_of_browser(head) { page } else { challenging(page) }
 }
 
-/// Tells programs of `Basic`. Not browsers: they would show their own dialogue instead of the form.
+/// Adds a `Basic` challenge, for programs only: browsers would show their own dialogue instead of the form.
 fn challenging(page: Response<SiteBody>) -> Response<SiteBody> {
     pages::with(page, WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"site\", charset=\"UTF-8\""))
 }

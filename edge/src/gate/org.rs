@@ -1,9 +1,9 @@
-//! The gate of an organization: its members pass.
+//! The gate of an organization: admits its members.
 //!
-//! A visitor without a badge is sent to the console, which knows who they are, and comes back with a ticket to
-//! [`ENTER_PATH`]. The ticket works once, for this host and this gate, in the browser that was sent: what proves that is
-//! a cookie of the site's own, of which the console has seen the hash. In return there is a badge, and with it every
-//! request asks whether the person still belongs to the organization.
+//! A visitor without a badge is redirected to the console, which identifies them, and returns with a ticket to
+//! [`ENTER_PATH`]. The ticket works once, for this host and this gate, in the browser that was redirected: that browser
+//! has a cookie of the site whose hash the console has received. The ticket is exchanged for a badge, and with the
+//! badge every request checks that the person is still a member.
 
 use std::sync::Arc;
 
@@ -39,11 +39,11 @@ use crate::{
     memory::{Members, RecallError},
 };
 
-/// What a browser that was sent to the console is known by when it comes back.
+/// The cookie that recognizes a browser when it returns from the console.
 const VISITOR_COOKIE: &str = "__Host-svc-visitor";
 const NO_REFERRER: (HeaderName, HeaderValue) = (REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
 
-/// The page for a ticket that is no good here, with the way back to the site.
+/// The page for an invalid ticket, with a link back to the site.
 #[derive(Template)]
 #[template(path = "gate/closed.html")]
 struct ClosedPage<'a> {
@@ -53,11 +53,10 @@ struct ClosedPage<'a> {
     return_to: &'a str,
 }
 
-/// The gate.
 pub(super) struct OrgGate {
     members: Arc<dyn Members>,
     badges: Badges,
-    /// The address on the console that visitors are sent to, without parameters.
+    /// The console's URL that visitors are redirected to, without parameters.
     console: String,
     looking: Turns<Client>,
     clock: Clock,
@@ -75,7 +74,6 @@ impl OrgGate {
         Self { members, badges: Badges::new(key), console, looking, clock }
     }
 
-    /// Lets a member pass; fails with the answer for everybody else.
     pub(super) async fn admit(
         &self,
         head: &Parts,
@@ -101,7 +99,7 @@ impl OrgGate {
         })))
     }
 
-    /// Whether the request carries the badge of somebody who is a member now.
+    /// Returns whether the request carries the badge of a current member.
     async fn is_members(&self, head: &Parts, visit: &Visit, site: &Site, org: &OrgId) -> Result<bool, RecallError> {
         let badge = self.badges.read(&head.headers, site, &visit.host, self.clock.now());
         let Some(badge) = badge else { return Ok(false) };
@@ -110,7 +108,7 @@ impl OrgGate {
     }
 
     fn sent_to_console(&self, head: &Parts, visit: &Visit) -> Response<SiteBody> {
-        // A browser may ask in several tabs at once: they share what it is known by.
+        // A browser may request several tabs concurrently: they share the visitor cookie.
         let visitor = visitor_of(head);
         let visitor = visitor.unwrap_or_else(OpaqueSecret::generate);
         let path = head.uri.path_and_query().map_or("/", |target| target.as_str());
@@ -128,7 +126,7 @@ impl OrgGate {
         pages::with(without_referrer(answer), SET_COOKIE, cookie)
     }
 
-    /// Redeems a ticket. It is taken out before anything else is looked at: presented anywhere, it is worth nothing more.
+    /// Redeems a ticket. It is removed first, so that it is worthless afterwards, wherever it was presented.
     async fn enter(&self, head: &Parts, visit: &Visit, site: &Site) -> Result<Response<SiteBody>, RecallError> {
         let secret = parameter(head, TICKET).and_then(|text| OpaqueSecret::parse(&text));
         let Some(secret) = secret else { return Ok(no_way_in(head)) };
@@ -161,7 +159,7 @@ fn parameter(head: &Parts, name: &str) -> Option<String> {
     form_urlencoded::parse(query.as_bytes()).find(|(given, _)| given == name).map(|(_, value)| value.into_owned())
 }
 
-/// Returns the address on this site that the visitor was going to.
+/// Returns the path on this site that the visitor was going to.
 pub(super) fn return_of(head: &Parts) -> String {
     parameter(head, RETURN).map_or_else(|| "/".to_owned(), |path| checked_return(&path).to_owned())
 }
@@ -171,7 +169,7 @@ fn without_referrer(answer: Response<SiteBody>) -> Response<SiteBody> {
     pages::with(answer, name, value)
 }
 
-/// The ticket is no good here. Not sent to the console again by itself: a browser that keeps no cookies would go round.
+/// Responds to an invalid ticket. Does not redirect to the console again: a browser without cookies would loop.
 fn no_way_in(head: &Parts) -> Response<SiteBody> {
     let text = "This way in was used already, is too old, or was meant for another browser. Nothing is wrong with you: \
                 open the site once more. If you come back here, see whether your browser keeps cookies for this site.";

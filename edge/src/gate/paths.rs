@@ -1,5 +1,6 @@
-//! The credentials for paths that a site guards itself, by `Basic-Auth` in its `_headers`. They are weighed as the site's password
-//! is: hashed in turn, few guesses a minute, right ones remembered for a while.
+//! The credentials for paths that a site protects itself, by `Basic-Auth` in its `_headers`.
+//!
+//! They are verified like the site's password: hashed in turn, with few guesses per minute, and cached once verified.
 
 use std::sync::Arc;
 
@@ -16,8 +17,8 @@ use super::{Gatekeeper, Guess, SEC_FETCH_MODE, SEC_FETCH_SITE, credentials, to_h
 use crate::http::{SiteBody, Visit, pages};
 
 impl Gatekeeper {
-    /// Finds the one of `accounts` whose name and password a request carries, and returns the hash of its password. Fails with the
-    /// answer to a request that carries none of them.
+    /// Finds the one of `accounts` whose name and password a request carries, and returns the hash of its password.
+    /// Fails with the response to send if there is none.
     pub(crate) async fn identify(
         &self,
         head: &Parts,
@@ -25,7 +26,7 @@ impl Gatekeeper {
         site: &Site,
         accounts: &[Account],
     ) -> Result<Arc<str>, Box<Response<SiteBody>>> {
-        // Passwords do not travel in the clear.
+        // Passwords must not be sent in the clear.
         if !visit.tls {
             return Err(Box::new(to_https(head, visit)));
         }
@@ -43,7 +44,7 @@ impl Gatekeeper {
         if is_known && self.verified.knows_account(site, visit, &hash, &password) {
             return Ok(hash);
         }
-        // A name that nobody has costs a hash, too, so that time does not tell which names there are.
+        // An unknown name costs a hash as well, so that timing does not reveal which names exist.
         match self.guess(visit, site, &hash, password.clone(), is_known).await {
             Guess::Right => {
                 self.verified.remember_account(site, visit, &hash, &password);
@@ -57,8 +58,9 @@ impl Gatekeeper {
     }
 }
 
-/// 401: asks for a name and a password, in the browser's own dialogue. Not where another site's page loads a part from this one: its
-/// visitors would be asked in the midst of that page, for a password that has nothing to do with it.
+/// Responds with 401, which asks for a name and a password in the browser's own dialogue.
+///
+/// Omits the challenge for a subresource of another site's page, whose visitors would face an unrelated dialogue.
 pub(crate) fn challenge(head: &Parts) -> Response<SiteBody> {
     let text = "This page is for people with a name and a password for it.";
     let page = pages::page(StatusCode::UNAUTHORIZED, "Sign in to see this page", text);

@@ -1,7 +1,7 @@
-//! How often anybody may guess wrong at one site's password, over all edges. Beside it stands what one client may
-//! ([`super::guesses`]).
+//! Limits how often all clients together may guess wrong at one site's password, over all edges. [`super::guesses`]
+//! limits each client.
 //!
-//! The count is in Redis. Where Redis does not answer, each edge keeps the same bound for itself.
+//! The count is in Redis. While Redis is unreachable, each edge applies the same limit alone.
 
 use std::{
     collections::HashMap,
@@ -23,10 +23,8 @@ use tokio::time::{Instant, timeout};
 use super::cookie::keyed;
 use crate::limits;
 
-/// Bytes of a client's mark.
 const MARK_LEN: usize = 12;
 
-/// The bounds of guesses at one site.
 const BOUNDS: GuessBounds = GuessBounds {
     hourly: limits::SITE_GUESSES,
     daily: limits::SITE_GUESSES_A_DAY,
@@ -43,23 +41,19 @@ const BOUNDS: GuessBounds = GuessBounds {
     proved_kept: limits::SITE_PROVED_KEPT,
 };
 
-/// Counts guesses at sites.
 pub(super) struct SiteGuesses {
     redis: Option<Redis>,
     mac: Hmac<Sha256>,
-    /// Guesses while Redis does not answer.
     alone: Mutex<HashMap<ProjectId, Alone>>,
 }
 
-/// Guesses at a site while Redis does not answer.
 struct Alone {
     since: Instant,
     all: u32,
-    /// Those of each client, and of each block of clients.
     of: HashMap<Client, u32>,
 }
 
-/// A guess that may be made. Dropped before it is [made](Self::made), it is given back.
+/// A permitted guess. If it is dropped before it is [made](Self::made), it is returned.
 pub(super) struct Begun {
     redis: Option<Redis>,
     site: ProjectId,
@@ -69,16 +63,16 @@ pub(super) struct Begun {
 }
 
 impl SiteGuesses {
-    /// Nothing is counted yet. Without `redis` this edge counts for itself.
+    /// Creates an empty counter. Without `redis` this edge counts alone.
     pub(super) fn new(key: &[u8; 32], redis: Option<Redis>) -> Self {
         Self { redis, mac: keyed(key, b"guesser\0"), alone: Mutex::default() }
     }
 
-    /// Begins a guess at the password of `site` that has this `hash`, of several that it may have; none for a name that nobody has. Fails
-    /// with the time until there are guesses again.
+    /// Starts a guess at the password of `site` with this `hash`, of several that it may have; `None` for an unknown
+    /// name. Fails with the time until guesses are available again.
     pub(super) async fn begin(&self, site: &Site, hash: Option<&str>, client: Client) -> Result<Begun, Duration> {
         let marks = ClientMarks {
-            // Who knows one of a site's passwords has not proved to know another.
+            // Knowing one of a site's passwords does not prove knowledge of another.
             proved: self.mark(site, site.access_version, hash.unwrap_or_default(), client),
             client: self.mark(site, 0, "", client),
             block: client.block().map(|block| self.mark(site, 0, "", block)).unwrap_or_default(),
@@ -122,7 +116,7 @@ impl SiteGuesses {
         Ok(())
     }
 
-    /// What stands for a client: nobody finds its address by it who has not the key.
+    /// Returns a client's pseudonym, from which its address cannot be found without the key.
     fn mark(&self, site: &Site, version: i64, hash: &str, client: Client) -> String {
         let mut mac = self.mac.clone();
         mac.update(site.project.as_str().as_bytes());
@@ -140,13 +134,13 @@ impl Begun {
         Self { redis, site: site.project.clone(), guess, marks, is_made: false }
     }
 
-    /// The guess is being made: it was wrong unless it is said to be [right](Self::was_right).
+    /// Marks the guess as made: it counts as wrong unless it [was right](Self::was_right).
     pub(super) fn made(mut self) -> Self {
         self.is_made = true;
         self
     }
 
-    /// The guess was right: it does not count, and its client may guess from now on whatever others do.
+    /// Marks the guess as right: it does not count, and its client may from now on guess regardless of other clients.
     pub(super) fn was_right(mut self) {
         self.is_made = true;
         self.give_back(true);

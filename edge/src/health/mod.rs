@@ -1,8 +1,8 @@
 //! Whether this edge is ready, and what it lacks: for load balancers (`/readyz`) and operators (`admin edges`).
 //!
-//! An edge is ready once it listens, has followed the changes of routes, has had its default certificate from Postgres, and has had an
-//! answer of the store. What it loses later only degrades it: warm sites are served without Postgres, Redis and the store. Start
-//! with [`Watched::watch`]; [`report`] tells admin and the operator of this edge.
+//! An edge is ready once it listens, has followed route changes, has read its default certificate from Postgres, and
+//! has had a response from the store. A later loss only degrades it: warm sites are served without Postgres, Redis and
+//! the store. Start with [`Watched::watch`]; [`report`] reports this edge to admin and the operator.
 
 pub mod report;
 
@@ -18,33 +18,33 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
 use crate::{limits, memory::Marks};
 
-/// What an edge must have had before it is ready; `listening` is noted by the listeners.
+/// The requirements for an edge to be ready. The listeners report `listening`.
 pub const REQUIREMENTS: [&str; 4] = ["listening", "changes", "certificates", "store"];
 
-/// What this edge depends on.
+/// The dependencies of this edge.
 pub struct Watched {
     /// The database.
     pub db: PgPool,
-    /// The replica that is read from, where there is one.
+    /// The replica used for reads, if there is one.
     pub replica: Option<PgPool>,
     /// Redis.
     pub redis: Redis,
     /// The store of packs.
     pub store: PackStore,
-    /// Where it shows how far changes were followed.
+    /// Shows whether changes have been followed.
     pub marks: Arc<Marks>,
-    /// What certificates' keys are opened with.
+    /// Decrypts certificates' private keys.
     pub key: EdgeKey,
-    /// The domain of sites, whose children's certificate is the default.
+    /// The domain of sites, whose wildcard certificate is the default.
     pub site_domain: String,
-    /// Where the spool is.
+    /// The folder of the spool.
     pub spool: PathBuf,
     /// The clock.
     pub clock: Clock,
 }
 
 impl Watched {
-    /// Looks at everything for as long as it is polled. `has_admin` says whether any admin is healthy.
+    /// Checks everything for as long as it is polled. `has_admin` returns whether any admin is healthy.
     pub async fn watch(self, health: Health, has_admin: impl Fn() -> bool + Send + Sync) {
         let (this, health) = (&self, &health);
         tokio::join!(
@@ -75,8 +75,7 @@ impl Watched {
         health.set_met("changes", true);
     }
 
-    /// A platform that has no certificate yet must be reachable to get one: what counts is that Postgres said so, or that the key of
-    /// the one that it has opens.
+    /// Waits until the default certificate's key decrypts, or Postgres has none, which it takes a ready edge to obtain.
     async fn watch_certificate(&self, health: &Health) {
         let names = [format!("*.{}", self.site_domain)];
         let has_read = async || {

@@ -1,4 +1,4 @@
-//! Tells admin and the operator of this edge, every few seconds: its machine, its version, how far it has come and what it carries.
+//! Reports this edge to admin and the operator every few seconds: its machine, version, position and load.
 
 use std::sync::Arc;
 
@@ -13,28 +13,28 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{gateway::Gateway, memory::Marks};
 
-/// What an edge says of itself.
+/// The contents of an edge's report.
 pub struct Presence {
-    /// The id of the edge process.
+    /// The ID of the edge process.
     pub id: String,
     /// The name of its machine.
     pub name: String,
-    /// What it was built from.
+    /// The build of the program.
     pub build: Build,
-    /// Where it shows how far changes were followed.
+    /// Shows how far changes have been followed.
     pub marks: Arc<Marks>,
-    /// Connections that there may be.
+    /// The maximum of connections.
     pub most_connections: usize,
     /// Whether it is ready.
     pub health: Health,
     /// The clock.
     pub clock: Clock,
-    /// The gateway, whose models it names that cannot be reached.
+    /// The gateway, whose unreachable models are reported.
     pub gateway: Arc<Gateway>,
 }
 
 impl Presence {
-    /// Reports to Redis until `stop`, then takes the report back. `connections` counts those that are open.
+    /// Reports to Redis until `stop`, then withdraws the report. `connections` counts open ones.
     pub async fn report(self, redis: Redis, connections: impl Fn() -> usize, stop: CancellationToken) {
         let started = self.clock.now();
         let mut every = interval(REPORT_EVERY);
@@ -58,7 +58,7 @@ impl Presence {
                 is_ready: self.health.is_ready(),
                 unreachable_models: Some(self.gateway.unreachable_models()),
             };
-            // While Redis is away nobody reads it either; that it is away is said where changes are followed.
+            // While Redis is unreachable nobody reads the report either; the follower of changes logs the outage.
             let _ = redis.record_report(Program::Edge, &report).await;
         }
         let _ = redis.withdraw_report(Program::Edge, &self.id).await;

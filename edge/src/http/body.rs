@@ -1,6 +1,6 @@
-//! The body of an answer to a site's visitor: nothing, bytes from memory, or a body that is read while it is sent.
+//! The body of a response to a site's visitor: empty, bytes from memory, or streamed.
 //!
-//! Bodies are pulled: whoever sends one says how many bytes it can send, and holds no more than those.
+//! Bodies are pulled: the sender says how many bytes it can send, and holds no more than those.
 
 use std::{
     pin::Pin,
@@ -16,10 +16,10 @@ use packs::{Span, StoredBody};
 use super::pacing::Pacing;
 use crate::limits::{BLOCK_BYTES, COPIED_BYTES};
 
-/// Why a body ended before its end.
+/// Why a body ended early.
 pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The body of an answer to a site's visitor. Nearly all come from memory: those are neither boxed nor dispatched.
+/// The body of a response to a site's visitor. Nearly all come from memory: those are neither boxed nor dispatched.
 #[derive(Default)]
 pub struct SiteBody {
     content: Content,
@@ -27,32 +27,32 @@ pub struct SiteBody {
     served: Served,
     is_own_file: bool,
     is_disallowed: bool,
-    /// There where bytes wait for the pace of an account.
+    /// `Some` if the bytes wait for the pace of an account.
     pacing: Option<Box<Pacing>>,
 }
 
-/// What is served, for those who count visits.
+/// The kind of content, for counting visits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Served {
     /// A page of the site.
     Page {
-        /// Whether a browser that shows it loads parts of the same site.
+        /// Whether a browser that shows it loads subresources of the same site.
         loads_parts: bool,
     },
-    /// What pages load: a style, a script, an image, a font.
+    /// A subresource of pages: a style, a script, an image, a font.
     Part,
-    /// Anything else, also a page that stands in for one that is not there.
+    /// Anything else, including a page that replaces a missing one.
     #[default]
     Other,
 }
 
-/// The part of the body cache in an answer.
+/// Whether a response came from the body cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum CacheUse {
-    /// It was not asked.
+    /// The cache was not consulted.
     #[default]
     None,
-    /// It had the body, or as much of it as an answer begins with.
+    /// The cache had the body, or its first part.
     Hit,
     /// The body is read from the store.
     Miss,
@@ -63,38 +63,34 @@ enum Content {
     #[default]
     Empty,
     Whole(Bytes),
-    /// Bytes that can be had again.
+    /// Bytes that can be read again.
     Kept(Bytes, Kept),
     Streamed(Box<dyn Source>),
 }
 
-/// Where the bytes of a body can be had again.
 struct Kept {
     origin: Arc<dyn Origin>,
     whole: StoredBody,
     offset: u64,
 }
 
-/// A body that is read while it is sent.
 pub(crate) trait Source: Send {
-    /// The next bytes, at least one and at most `most`.
+    /// Polls for the next bytes, at least one and at most `most`.
     fn poll_next(&mut self, cx: &mut Context<'_>, most: usize) -> Poll<Option<Result<Bytes, BodyError>>>;
-    /// Bytes that are still to come.
     fn left(&self) -> u64;
-    /// Lets go of bytes that can be read again.
+    /// Releases bytes that can be read again.
     fn park(&mut self);
-    /// Lets bytes be read ahead of those that are asked for, charged to `account` for as long as anybody holds them.
+    /// Allows reading ahead, charged to `account` for as long as the bytes are held.
     fn read_ahead(&mut self, _account: &Account) {}
 }
 
-/// A place of which parts can be read again.
 pub(crate) trait Origin: Send + Sync {
-    /// The bytes of `part`, which lies in the body `whole`.
+    /// Returns the bytes of `part` of the body `whole`.
     fn reopen(self: Arc<Self>, part: Span, whole: StoredBody) -> Box<dyn Source>;
 }
 
 impl SiteBody {
-    /// An empty body.
+    /// Creates an empty body.
     pub const fn empty() -> Self {
         Self::of(Content::Empty)
     }
@@ -104,60 +100,55 @@ impl SiteBody {
         Self { content, cache_use, served, is_own_file: false, is_disallowed: false, pacing: None }
     }
 
-    /// The same body, with what the memory of bodies did for it.
+    /// Sets the use of the body cache.
     #[must_use]
     pub(crate) fn found(mut self, cache_use: CacheUse) -> Self {
         self.cache_use = cache_use;
         self
     }
 
-    /// Takes the content of `body`, and what the memory of bodies did for it.
     pub(crate) fn fill(&mut self, body: Self) {
         self.content = body.content;
         self.cache_use = body.cache_use;
     }
 
-    /// Says what is served, also where the body itself is left out.
     pub(crate) fn serve(&mut self, served: Served) {
         self.served = served;
     }
 
-    /// Marks the body as that of the file which the path names, rather than of one that answers whatever path.
+    /// Marks the body as that of the file that the path names, rather than of one that answers any path.
     pub(crate) fn mark_own_file(&mut self) {
         self.is_own_file = true;
     }
 
-    /// Whether the path names the file: nobody makes such a path up.
+    /// Returns whether the path names the file, and so is not made up.
     pub(crate) fn is_own_file(&self) -> bool {
         self.is_own_file
     }
 
-    /// What is served.
     pub(crate) fn served(&self) -> Served {
         self.served
     }
 
-    /// Marks the body as one that the site's `robots.txt` disallows for the client that asked.
+    /// Marks the body as disallowed by the site's `robots.txt` for the requesting client.
     pub(crate) fn disallow(&mut self) {
         self.is_disallowed = true;
     }
 
-    /// Whether the site's `robots.txt` disallows the body for the client that asked.
+    /// Returns whether the site's `robots.txt` disallows the body for the requesting client.
     pub(crate) fn is_disallowed(&self) -> bool {
         self.is_disallowed
     }
 
-    /// The part of the body cache in it.
     pub(crate) fn cache_use(&self) -> CacheUse {
         self.cache_use
     }
 
-    /// A body that is read while it is sent.
     pub(crate) fn streamed(source: Box<dyn Source>) -> Self {
         if source.left() == 0 { Self::empty() } else { Self::of(Content::Streamed(source)) }
     }
 
-    /// A body of bytes that are the `whole` of a body in `origin`, too.
+    /// Creates a body of bytes that are also the `whole` of a body in `origin`.
     pub(crate) fn kept(bytes: Bytes, origin: Arc<dyn Origin>, whole: StoredBody) -> Self {
         if bytes.is_empty() {
             return Self::empty();
@@ -166,7 +157,6 @@ impl SiteBody {
         Self::of(Content::Kept(bytes, Kept { origin, whole, offset }))
     }
 
-    /// Bytes that are still to come.
     pub(crate) fn left(&self) -> u64 {
         match &self.content {
             Content::Empty => 0,
@@ -175,18 +165,16 @@ impl SiteBody {
         }
     }
 
-    /// The same body, at a pace.
     pub(super) fn paced(mut self, pacing: Pacing) -> Self {
         self.pacing = Some(Box::new(pacing));
         self
     }
 
-    /// Whether it is sent at a pace.
     pub(crate) fn is_paced(&self) -> bool {
         self.pacing.is_some()
     }
 
-    /// The bytes that its pace allows now, as many as there are without one. Whoever waits holds none.
+    /// Polls for the number of bytes that the pace allows now; unlimited without a pace. A waiting body holds no bytes.
     pub(crate) fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<usize> {
         let left = self.left();
         let Some(pacing) = &mut self.pacing else { return Poll::Ready(usize::MAX) };
@@ -200,7 +188,7 @@ impl SiteBody {
         room
     }
 
-    /// The next bytes, at least one and at most `most`.
+    /// Polls for the next bytes, at least one and at most `most`.
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>, most: usize) -> Poll<Option<Result<Bytes, BodyError>>> {
         if self.pacing.is_none() {
             return self.poll_content(cx, most);
@@ -241,14 +229,14 @@ impl SiteBody {
         Poll::Ready(Some(Ok(part)))
     }
 
-    /// Lets bytes of a body that is read while it is sent be read ahead, charged to `account`.
+    /// Allows a streamed body to read ahead, charged to `account`.
     pub(crate) fn read_ahead(&mut self, account: &Account) {
         if let Content::Streamed(source) = &mut self.content {
             source.read_ahead(account);
         }
     }
 
-    /// Lets go of bytes that can be had again: for when nobody takes them for now.
+    /// Releases bytes that can be read again, while the client does not read.
     pub(crate) fn park(&mut self) {
         self.content = match std::mem::take(&mut self.content) {
             Content::Kept(bytes, Kept { origin, whole, offset }) => {
@@ -263,12 +251,12 @@ impl SiteBody {
     }
 }
 
-/// A part of a block: a small one takes no more memory than itself.
+/// Copies a small part of a block, so that it takes no more memory than itself.
 pub(crate) fn own(part: Bytes) -> Bytes {
     if part.len() < COPIED_BYTES { Bytes::copy_from_slice(&part) } else { part }
 }
 
-/// What `len` bytes of a body are charged as: a part that is not small may hold the whole of its block.
+/// Returns the bytes to charge for `len` bytes of a body: a part that is not small may hold its whole block.
 pub(crate) fn charge(len: usize) -> u64 {
     (if len < COPIED_BYTES { len } else { len.max(BLOCK_BYTES) }) as u64
 }

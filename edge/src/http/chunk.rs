@@ -1,22 +1,22 @@
-//! Bytes of an answer on their way out, with the right to hold them.
+//! Bytes of a response in flight, with their memory grant.
 
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 use fairness::budget::Grant;
 
-/// Bytes of an answer on their way out. Whoever holds them last gives their grant back.
+/// Bytes of a response in flight. The grant is released with the last reference.
 #[derive(Debug, Default)]
 pub(crate) struct Chunk {
     bytes: Bytes,
-    /// What the bytes are charged to; none when a later chunk of the same block has it.
+    /// The grant that the bytes are charged to; `None` if a later chunk of the same block has it.
     _grant: Option<Grant>,
-    /// There for as long as any of the bytes are.
+    /// Lives as long as any of the bytes.
     _token: Option<Arc<()>>,
 }
 
 impl Chunk {
-    /// Of bytes that `grant` is for. `token` is let go of together with them.
+    /// Creates a chunk of bytes charged to `grant`. `token` is released together with them.
     pub(crate) fn new(bytes: Bytes, grant: Option<Grant>, token: Option<Arc<()>>) -> Self {
         Self { bytes, _grant: grant, _token: token }
     }
@@ -33,7 +33,7 @@ impl Buf for Chunk {
 
     fn advance(&mut self, count: usize) {
         self.bytes.advance(count);
-        // Whoever took the last byte may keep what is left of the chunk for a while.
+        // The consumer may keep the empty chunk for a while.
         if self.bytes.is_empty() {
             *self = Self::default();
         }

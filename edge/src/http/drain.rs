@@ -1,12 +1,12 @@
-//! Reading what a client still sends although nobody asked for it.
+//! Reads the rest of unsolicited request bodies.
 
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 
 use crate::limits;
 
-/// Reads the rest of `body` and throws it away, at most [`limits::UNWANTED_BODY_BYTES`]. Over HTTP/2 an answer before the
-/// end of its request is followed by a reset, and some clients that read both concurrently lose the answer.
+/// Reads and discards the rest of `body`, at most [`limits::UNWANTED_BODY_BYTES`]. Over HTTP/2 a response before the
+/// end of its request is followed by a reset, and some clients that read both concurrently lose the response.
 pub(crate) async fn drain<B>(body: &mut B)
 where
     B: http_body::Body<Data = Bytes> + Unpin,

@@ -1,20 +1,17 @@
-//! Requests that are refused before it is known what they ask for, whatever their host is.
+//! Requests that are refused before their target is known, whatever their host is.
 
 use http::StatusCode;
 
-/// Why a request is refused before it is known what it asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The request is not of HTTP's form, or does not name exactly one host.
+    /// The request is not valid HTTP, or does not name exactly one host.
     Malformed,
     /// The request's connection was made for another application.
     Misdirected,
-    /// The request's cookies make its head too large.
     CookiesTooLarge,
 }
 
 impl Fault {
-    /// The status of the answer that refuses the request.
     pub(crate) fn status(self) -> StatusCode {
         match self {
             Self::Malformed => StatusCode::BAD_REQUEST,
@@ -23,7 +20,6 @@ impl Fault {
         }
     }
 
-    /// The sentence that tells the client's developer what is wrong with the request.
     pub(crate) fn message(self) -> &'static str {
         match self {
             Self::Malformed => "The request is malformed: it has to be of HTTP's form and to name one host.",

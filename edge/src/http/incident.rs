@@ -1,4 +1,4 @@
-//! Ids of failures that visitors are shown, each of which is in the log.
+//! IDs of failures that visitors are shown, each of which is in the log.
 
 use std::{
     collections::HashMap,
@@ -11,8 +11,7 @@ use tokio::time::Instant;
 use super::RequestIds;
 use crate::limits::{INCIDENT_LIFE, INCIDENTS};
 
-/// Gives failures their ids, and has the log written once for those of the same thing within [`INCIDENT_LIFE`]: many visitors of a site
-/// that fails are shown the id of one line.
+/// Assigns IDs to failures. Failures of one subject within [`INCIDENT_LIFE`] share one ID and one log line.
 pub(crate) struct Incidents {
     ids: RequestIds,
     recent: Mutex<HashMap<Box<str>, (Instant, HeaderValue)>>,
@@ -23,13 +22,13 @@ impl Incidents {
         Self { ids: RequestIds::new(), recent: Mutex::default() }
     }
 
-    /// Returns the id of a failure of `what`, which `log` writes down unless the log has it.
+    /// Returns the ID of a failure of `what`, which `log` writes unless it was just logged.
     pub(crate) fn id(&self, what: &str, log: impl FnOnce(&str)) -> HeaderValue {
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         if recent.len() >= INCIDENTS {
             recent.retain(|_, (since, _)| since.elapsed() < INCIDENT_LIFE);
         }
-        // More at once have one id together.
+        // Further concurrent failures share one ID.
         let what = if recent.len() >= INCIDENTS && !recent.contains_key(what) { "" } else { what };
         if let Some((since, id)) = recent.get(what)
             && since.elapsed() < INCIDENT_LIFE

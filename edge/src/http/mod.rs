@@ -1,7 +1,6 @@
-//! What every room says of HTTP: bodies, our own pages, who visits, the names and paths that are ours.
+//! HTTP types that all modules share: bodies, our own pages, visitors, and reserved names and paths.
 //!
-//! Nothing here decides who answers a request or reads what is stored: that is done in the rooms above. Start with
-//! [`Visit`] and [`SiteBody`].
+//! The modules above dispatch requests and read the store. Start with [`Visit`] and [`SiteBody`].
 
 mod body;
 mod chunk;
@@ -36,5 +35,4 @@ pub(crate) use self::{
     visitor::{FORWARDED_FOR, FORWARDED_HOST, FORWARDED_PROTO, Visitor},
 };
 
-/// The value of `Server` in every answer.
 pub(crate) const SERVER: HeaderValue = HeaderValue::from_static(domain::BRAND);

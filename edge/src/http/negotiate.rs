@@ -1,5 +1,4 @@
-//! Which form of a file a visitor gets: what `Accept-Encoding` allows, and the smallest of that. And whether it wants a
-//! page: what `Accept` says of HTML.
+//! Content negotiation: chooses the smallest form that `Accept-Encoding` allows, and whether `Accept` asks for a page.
 
 use http::{
     HeaderMap,
@@ -7,7 +6,7 @@ use http::{
 };
 use packs::Encoding;
 
-/// The weight that a visitor gives each coding, in thousandths; `None` without a word of it.
+/// The weight of each coding, in thousandths; `None` if it is not mentioned.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Accepted {
     identity: Option<u16>,
@@ -18,7 +17,7 @@ pub(crate) struct Accepted {
 }
 
 impl Accepted {
-    /// From the request. Without the header nothing is accepted but the file as it is: such clients decode nothing.
+    /// Parses a request's header. Without the header only the identity form is accepted: such clients decode nothing.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         let mut accepted = Self::default();
         for line in headers.get_all(ACCEPT_ENCODING) {
@@ -44,19 +43,19 @@ impl Accepted {
         accepted
     }
 
-    /// Whether the file as it is will do: unless it was ruled out, always.
+    /// Returns whether the identity form is acceptable: always, unless it was ruled out.
     pub(crate) fn takes_identity(self) -> bool {
         self.identity.or(self.others) != Some(0)
     }
 
-    /// Whether a client says that it does not take `encoding`, where the file as it is would do. One that says nothing of codings may get
-    /// any (RFC 9110, section 12.5.3).
+    /// Returns whether a client excludes `encoding` but accepts identity. Without the header, any coding will do (RFC
+    /// 9110, section 12.5.3).
     pub(crate) fn refuses(headers: &HeaderMap, encoding: Encoding) -> bool {
         let accepted = Self::of(headers);
         headers.contains_key(ACCEPT_ENCODING) && accepted.wish(Some(encoding)) == 0 && accepted.takes_identity()
     }
 
-    /// The wish for a form. What was said outranks the file as it is when nothing was said of that.
+    /// Returns the preference for a form. Mentioned codings outrank an unmentioned identity form.
     fn wish(self, encoding: Option<Encoding>) -> u16 {
         let said = match encoding {
             None => return self.identity.map_or(u16::from(self.others != Some(0)), |q| q * 2),
@@ -67,7 +66,7 @@ impl Accepted {
         said.or(self.others).unwrap_or(0) * 2
     }
 
-    /// The best of `forms`, each an encoding and its length; the first is the file as it is, for when none will do.
+    /// Returns the best of `forms`, each an encoding and its length; the first, identity, if none is acceptable.
     pub(crate) fn choose(self, forms: impl Iterator<Item = (Option<Encoding>, u64)>) -> usize {
         let wishes = forms.enumerate().map(|(at, (encoding, len))| (self.wish(encoding), len, at));
         let best = wishes.filter(|(wish, ..)| *wish > 0).max_by_key(|&(wish, len, _)| (wish, std::cmp::Reverse(len)));
@@ -75,7 +74,7 @@ impl Accepted {
     }
 }
 
-/// Whether a visitor asks for HTML by name, as browsers do when they navigate; `*/*` is what everybody else says.
+/// Returns whether a visitor asks for HTML by name, as browsers do when they navigate; other clients send `*/*`.
 pub(crate) fn accepts_html(headers: &HeaderMap) -> bool {
     headers.get_all(ACCEPT).iter().filter_map(|line| line.to_str().ok()).flat_map(|line| line.split(',')).any(|item| {
         let (kind, parameters) = item.split_once(';').unwrap_or((item, ""));
@@ -83,7 +82,7 @@ pub(crate) fn accepts_html(headers: &HeaderMap) -> bool {
     })
 }
 
-/// Whether a visitor says that anything will do, and names nothing that it wants more: `*/*` and no other type.
+/// Returns whether a visitor accepts anything and prefers nothing: `*/*` and no other type.
 pub(crate) fn accepts_anything(headers: &HeaderMap) -> bool {
     let lines = headers.get_all(ACCEPT).iter().map(|line| line.to_str().unwrap_or_default());
     let mut items = lines.flat_map(|line| line.split(',')).map(str::trim).filter(|item| !item.is_empty());
@@ -93,7 +92,7 @@ pub(crate) fn accepts_anything(headers: &HeaderMap) -> bool {
     })
 }
 
-/// The `q` of an item, in thousandths: 1000 when absent, 0 when it is not a number.
+/// Returns the `q` of an item, in thousandths: 1000 if absent, 0 if it is not a number.
 pub(crate) fn quality(parameters: &str) -> u16 {
     let q = parameters.split(';').filter_map(|parameter| parameter.split_once('='));
     let Some((_, q)) = q.into_iter().find(|(name, _)| name.trim().eq_ignore_ascii_case("q")) else { return 1000 };

@@ -1,4 +1,4 @@
-//! A pace for bodies of sites whose owner has used up the month's bandwidth.
+//! Paces bodies of sites whose owner has used up the month's bandwidth.
 
 use std::{
     pin::Pin,
@@ -14,25 +14,23 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::{SiteBody, pages};
 use crate::{limits, metrics};
 
-/// The rate at which this edge serves the sites of each account that is over its plan's bandwidth. Everybody is served at it,
-/// whether their requests count against the plan or not.
+/// The rate at which this edge serves the sites of each account over its plan's bandwidth. It applies to all visitors,
+/// whether or not their requests count against the plan.
 #[derive(Debug, Clone)]
 pub(crate) struct Paces(Arc<Rates<Account>>);
 
-/// The pace of one body.
 pub(super) struct Pacing {
     paces: Paces,
     account: Account,
     client: Client,
-    /// Bytes that may be sent now.
     room: usize,
-    /// Bytes that may be sent when the wait is over.
+    /// Bytes that may be sent after the wait.
     booked: usize,
     wait: Option<Pin<Box<Sleep>>>,
 }
 
 impl Paces {
-    /// So many bytes a second for each account, within reason.
+    /// Creates a pace per account, of at least [`limits::LEAST_PACE`].
     pub(crate) fn new(bytes_per_second: u64) -> Self {
         let bytes_per_second = bytes_per_second.max(limits::LEAST_PACE);
         Self(Arc::new(Rates::new(Rate {
@@ -43,13 +41,11 @@ impl Paces {
         })))
     }
 
-    /// These paces, if they are of so many bytes a second.
     pub(crate) fn at(&self, bytes_per_second: u64) -> Option<Self> {
         (self.0.rate().bytes_per_second == bytes_per_second.max(limits::LEAST_PACE)).then(|| self.clone())
     }
 
-    /// Has the body of `response`, which a site of an account over its bandwidth gave, sent at the account's pace. While too
-    /// much of it waits already, the answer says that the site is not available.
+    /// Paces the body of `response`, of an account over its bandwidth. Returns an error page if too much is queued.
     pub(crate) fn slow(&self, response: Response<SiteBody>, site: &Site, client: Client) -> Response<SiteBody> {
         if response.body().left() == 0 {
             return response;
@@ -69,7 +65,7 @@ impl Paces {
 }
 
 impl Pacing {
-    /// The bytes that may be sent now, of `left` that are to come.
+    /// Polls for the number of bytes that may be sent now, of `left` remaining ones.
     pub(super) fn poll_room(&mut self, cx: &mut Context<'_>, left: u64) -> Poll<usize> {
         while self.room == 0 {
             if let Some(wait) = &mut self.wait {
@@ -96,7 +92,6 @@ impl Pacing {
         Poll::Ready(self.room)
     }
 
-    /// So many bytes were taken of the room.
     pub(super) fn took(&mut self, bytes: usize) {
         self.room = self.room.saturating_sub(bytes);
     }
@@ -159,7 +154,7 @@ mod tests {
         for each in reads {
             assert_eq!(each.await.unwrap(), bytes);
         }
-        // The first second's bytes come immediately, and the last piece is not waited for.
+        // The first second's bytes arrive immediately, and the last piece does not wait.
         let seconds = start.elapsed().as_secs();
         assert!((17..=20).contains(&seconds), "{seconds}");
     }

@@ -1,5 +1,6 @@
-//! The edge's own pages and answers without a body. The words of a page stand here or in `edge/templates`; the layout and
-//! the stylesheet, which admin's pages share, in `common/templates`. A page loads nothing.
+//! The edge's own pages, and responses without a body. A page loads nothing.
+//!
+//! Texts are here or in `edge/templates`; `common/templates` has the layout and stylesheet, shared with admin's pages.
 
 use std::{
     sync::{LazyLock, OnceLock},
@@ -22,11 +23,11 @@ use sha2::{Digest as _, Sha256};
 
 use super::{SiteBody, X_REQUEST_ID};
 
-/// Pages of ours are stored nowhere: they change with what they report.
+/// Our pages must not be cached: they change with the state they report.
 pub(crate) const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 pub(crate) const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 pub(crate) const CLEAR_SITE_DATA: HeaderName = HeaderName::from_static("clear-site-data");
-/// Seconds after which a visitor may try again after a failure of ours.
+/// Seconds after which a visitor may retry after a failure of ours.
 const RETRY_SECONDS: HeaderValue = HeaderValue::from_static("5");
 
 /// The stylesheet as the layout inlines it, in two parts.
@@ -35,7 +36,7 @@ const STYLE: [&str; 2] = [
     include_str!("../../../common/templates/style.css").trim_ascii_end(),
 ];
 
-/// Allows the inlined stylesheet and forms to the site itself, and nothing else.
+/// Allows only the inlined stylesheet, and forms to the site itself.
 static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
     let style = STANDARD.encode(Sha256::digest(STYLE.concat()));
     let policy = format!(
@@ -44,7 +45,7 @@ static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
     HeaderValue::try_from(policy).unwrap_or(HeaderValue::from_static("default-src 'none'"))
 });
 
-/// A page that says one thing. Parts of `text` between backticks are code.
+/// A page with a title and one text. Parts of `text` between backticks are code.
 #[derive(Template)]
 #[template(path = "notice.html")]
 struct Notice<'a> {
@@ -53,7 +54,7 @@ struct Notice<'a> {
     text: &'a str,
 }
 
-/// A notice whose words never change: it is rendered when it is first needed.
+/// A notice with a constant text, rendered on first use.
 struct FixedNotice {
     notice: Notice<'static>,
     html: OnceLock<Bytes>,
@@ -102,18 +103,16 @@ static SHARE_ENDED: FixedNotice = FixedNotice::new(
     "It has expired or was deleted, or its address is misspelled.",
 );
 
-/// A page of ours that says one thing. Parts of `text` between backticks are code.
 pub(crate) fn page(status: StatusCode, title: &str, text: &str) -> Response<SiteBody> {
     render(status, &Notice { status, title, text })
 }
 
-/// A page of ours from a template of its own.
 pub(crate) fn render(status: StatusCode, template: &impl Template) -> Response<SiteBody> {
     respond(status, html_of(template))
 }
 
 fn html_of(template: &impl Template) -> Bytes {
-    // A template fails only when one of its values cannot be written as text, and all of ours can.
+    // A template fails only if a value cannot be formatted, and ours all can.
     template.render().map_or_else(
         |error| {
             tracing::error!(%error, "a page could not be rendered");
@@ -134,7 +133,6 @@ fn respond(status: StatusCode, html: Bytes) -> Response<SiteBody> {
     response
 }
 
-/// An answer without a body.
 pub(crate) fn plain(status: StatusCode) -> Response<SiteBody> {
     let mut response = Response::new(SiteBody::empty());
     *response.status_mut() = status;
@@ -143,7 +141,7 @@ pub(crate) fn plain(status: StatusCode) -> Response<SiteBody> {
     response
 }
 
-/// What `method` may see of an answer: for HEAD, everything but the body.
+/// Removes the body if `method` is HEAD.
 pub fn seen_by(method: &Method, mut response: Response<SiteBody>) -> Response<SiteBody> {
     if method == Method::HEAD {
         *response.body_mut() = SiteBody::empty();
@@ -151,12 +149,12 @@ pub fn seen_by(method: &Method, mut response: Response<SiteBody>) -> Response<Si
     response
 }
 
-/// 404: nothing is hosted under this name.
+/// 404: no site has this name.
 pub fn unknown_host() -> Response<SiteBody> {
     UNKNOWN_HOST.response()
 }
 
-/// 404: a hostname of somebody's leads here, and no project has it.
+/// 404: a customer's hostname points here, but no project has it attached.
 pub fn unattached_domain() -> Response<SiteBody> {
     UNATTACHED_DOMAIN.response()
 }
@@ -166,18 +164,18 @@ pub fn not_found() -> Response<SiteBody> {
     PAGE_NOT_FOUND.response()
 }
 
-/// 429: the client has asked for so many shares that are not there that no other one is looked up for `wait`.
+/// 429: the client has requested too many missing shares, and has to wait for `wait` before another lookup.
 pub(crate) fn too_many_unknown(wait: Duration) -> Response<SiteBody> {
     let text = "Too many shares that do not exist were asked for from this network. Wait a minute, then try again.";
     with(page(StatusCode::TOO_MANY_REQUESTS, "Too many tries", text), RETRY_AFTER, (wait.as_secs() + 1).into())
 }
 
-/// 410: the site says that what was at this address will not come back.
+/// 410: the site says that this page is gone permanently.
 pub(crate) fn gone_for_good() -> Response<SiteBody> {
     page(StatusCode::GONE, "Page gone", "This page was removed and will not come back.")
 }
 
-/// 404, without a page: for what a page loads, and for programs.
+/// 404 without a page, for subresources and programs.
 pub(crate) fn no_such_file() -> Response<SiteBody> {
     const TEXT: &[u8] = b"There is no such file on this site.\n";
     let mut response = plain(StatusCode::NOT_FOUND);
@@ -187,17 +185,17 @@ pub(crate) fn no_such_file() -> Response<SiteBody> {
     response
 }
 
-/// 404: the project exists, and nothing was deployed to it yet.
+/// 404: the project exists, but has no deployment yet.
 pub fn nothing_deployed() -> Response<SiteBody> {
     NOTHING_DEPLOYED.response()
 }
 
-/// 404: the share has expired or was deleted, or never was.
+/// 404: the share has expired, was deleted, or never existed.
 pub fn gone() -> Response<SiteBody> {
     SHARE_ENDED.response()
 }
 
-/// 403, or 451 where a law demands it: the operator has taken the site down. Why, and at whose wish, is not the visitor's.
+/// 403, or 451 where a law demands it: the operator has suspended the site, without saying why or at whose request.
 pub fn suspended(reason: Suspension) -> Response<SiteBody> {
     let status = match reason {
         Suspension::Legal => StatusCode::UNAVAILABLE_FOR_LEGAL_REASONS,
@@ -206,31 +204,30 @@ pub fn suspended(reason: Suspension) -> Response<SiteBody> {
     page(status, "This site is suspended", "The operator of this service has taken it down.")
 }
 
-/// 400: the request cannot be understood.
+/// 400: the request is malformed.
 pub fn bad_request() -> Response<SiteBody> {
     page(StatusCode::BAD_REQUEST, "Bad request", "The address or the request is malformed.")
 }
 
-/// 414: the path is absurdly long.
+/// 414: the path is too long.
 pub fn too_long() -> Response<SiteBody> {
     page(StatusCode::URI_TOO_LONG, "Address too long", "No page has an address of this length.")
 }
 
-/// 431: headers and body of a page for a browser that has too many cookies.
+/// 431: headers and body of a page for a browser that sends too many cookies.
 pub(crate) fn cookies_too_large() -> (HeaderMap, Bytes) {
     let (parts, _) = COOKIES_TOO_LARGE.response().into_parts();
     (parts.headers, COOKIES_TOO_LARGE.html().clone())
 }
 
-/// Methods that sites answer.
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS");
 
-/// 204: the methods that sites answer.
+/// 204: lists the methods that sites support.
 pub(crate) fn options() -> Response<SiteBody> {
     with(plain(StatusCode::NO_CONTENT), ALLOW, METHODS)
 }
 
-/// 405: sites are read, not written.
+/// 405: sites are read-only.
 pub fn method_not_allowed() -> Response<SiteBody> {
     let mut response =
         page(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed", "Pages can only be read: with GET or HEAD.");
@@ -238,7 +235,7 @@ pub fn method_not_allowed() -> Response<SiteBody> {
     response
 }
 
-/// 406: the file is stored in a coding that the client does not take, and too large to be decoded for it.
+/// 406: the file is stored in a coding that the client does not accept, and is too large to be decoded for it.
 pub(crate) fn not_acceptable(encoding: Encoding) -> Response<SiteBody> {
     let encoding = encoding.token();
     let text = format!("This file is stored compressed. Ask for it with `Accept-Encoding: {encoding}`.");
@@ -246,12 +243,11 @@ pub(crate) fn not_acceptable(encoding: Encoding) -> Response<SiteBody> {
     with(page, VARY, HeaderValue::from_static("Accept-Encoding"))
 }
 
-/// 412: the file is not the one that the request is about.
 pub(crate) fn precondition_failed() -> Response<SiteBody> {
     page(StatusCode::PRECONDITION_FAILED, "Precondition failed", "The file has changed since it was last read.")
 }
 
-/// 416: the file, of `len` bytes, ends before the part asked for.
+/// 416: the file, of `len` bytes, ends before the requested range.
 pub(crate) fn range_not_satisfiable(len: u64) -> Response<SiteBody> {
     let response = plain(StatusCode::RANGE_NOT_SATISFIABLE);
     match HeaderValue::try_from(format!("bytes */{len}")) {
@@ -260,17 +256,17 @@ pub(crate) fn range_not_satisfiable(len: u64) -> Response<SiteBody> {
     }
 }
 
-/// 421: this connection was made for another application; on a fresh one the request will do.
+/// 421: this connection is for another application; a new one will do.
 pub fn misdirected() -> Response<SiteBody> {
     page(StatusCode::MISDIRECTED_REQUEST, "Misdirected request", "Reload the page to connect again.")
 }
 
-/// 502: the part behind the edge failed.
+/// 502: the service behind the edge failed.
 pub fn bad_gateway() -> Response<SiteBody> {
     failure(StatusCode::BAD_GATEWAY)
 }
 
-/// 503: what the answer needs does not answer now.
+/// 503: a dependency of the response is unavailable.
 pub fn unavailable() -> Response<SiteBody> {
     failure(StatusCode::SERVICE_UNAVAILABLE)
 }
@@ -289,7 +285,7 @@ pub(crate) fn unread(id: HeaderValue) -> Response<SiteBody> {
     failed("Briefly unavailable", &text, id)
 }
 
-/// 503: files of the site are lost or damaged. The log has that under `id`.
+/// 503: files of the site are lost or damaged. The log has the failure under `id`.
 pub(crate) fn damaged(id: HeaderValue) -> Response<SiteBody> {
     let text = format!(
         "Files of this site are lost or damaged on the server, and have to be brought back. To try again helps only then. The operator finds \
@@ -304,12 +300,10 @@ fn failed(title: &str, text: &str, id: HeaderValue) -> Response<SiteBody> {
     with(response, X_REQUEST_ID, id)
 }
 
-/// A redirect. The location is a value that was checked.
 pub(crate) fn redirect(status: StatusCode, location: HeaderValue) -> Response<SiteBody> {
     with(with(plain(status), LOCATION, location), CONTENT_LENGTH, HeaderValue::from_static("0"))
 }
 
-/// The answer with a header set.
 pub(crate) fn with(mut response: Response<SiteBody>, name: HeaderName, value: HeaderValue) -> Response<SiteBody> {
     response.headers_mut().insert(name, value);
     response

@@ -1,4 +1,4 @@
-//! Request ids, by which a client's report can be found in the log.
+//! Request IDs, by which a client's report can be found in the log.
 
 use std::{
     fmt::Write as _,
@@ -8,15 +8,14 @@ use std::{
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// The field that carries a request's id.
 pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// The lengths of an id that is taken over from a request, as admin has them.
+/// The lengths of an ID that is adopted from a request, the same as admin's.
 const GIVEN_LEN: std::ops::RangeInclusive<usize> = 8..=128;
 
-/// Generates request ids that are unique in the process, and with high probability among all processes.
+/// Generates request IDs that are unique in the process, and with high probability among all processes.
 pub(crate) struct RequestIds {
-    /// What all ids of this process begin with.
+    /// The prefix of all IDs of this process.
     process: String,
     next: AtomicU64,
 }
@@ -31,12 +30,11 @@ impl RequestIds {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let mut id = String::with_capacity(self.process.len() + 2 * size_of_val(&number));
         id.push_str(&self.process);
-        // Writing into memory cannot fail.
         let _ = write!(id, "{number:08x}");
         id
     }
 
-    /// The id that a request brings along, if it is harmless in logs and headers; else a new one.
+    /// Returns the request's own ID if it is harmless in logs and headers; otherwise a new one.
     pub(crate) fn of(&self, headers: &HeaderMap) -> HeaderValue {
         let is_harmless = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
         let given = headers

@@ -1,26 +1,26 @@
-//! How a request to a site came in.
+//! The circumstances of a request to a site.
 
 use std::{net::IpAddr, sync::Arc};
 
 use domain::traffic::agents::Agent;
 
-/// In the extensions of an answer that the gate gave, without a look at what the site holds.
+/// A response extension that marks a response of the gate, which did not consult the site's content.
 #[derive(Debug, Clone, Copy)]
 pub struct GateAnswer;
 
-/// The circumstances that a site's answer may depend on beside the request itself.
+/// The circumstances that a site's response may depend on in addition to the request itself.
 #[derive(Debug, Clone)]
 pub struct Visit {
-    /// The client's address, as far as it is believed.
+    /// The client's address, taken from forwarding headers only of trusted proxies.
     pub client: IpAddr,
-    /// Whether the visitor sees HTTPS.
+    /// Whether the visitor uses HTTPS.
     pub tls: bool,
-    /// The host asked for: lower case, no port.
+    /// The requested host: lower case, no port.
     pub host: Arc<str>,
-    /// The port of our public HTTPS addresses, when it is not 443.
+    /// The port of our public HTTPS addresses, if it is not 443.
     pub public_port: Option<u16>,
-    /// The program that asks, when it says its name.
+    /// The requesting program, if it identifies itself.
     pub agent: Option<&'static Agent>,
-    /// The client's country, as two capital letters, where it is known.
+    /// The client's country, as two capital letters, if known.
     pub country: Option<[u8; 2]>,
 }

@@ -1,4 +1,4 @@
-//! The visitor behind a request. Of one that came through a trusted proxy, what that proxy says.
+//! The visitor behind a request. Behind a trusted proxy, the visitor that the proxy reports.
 
 use std::net::IpAddr;
 
@@ -9,24 +9,21 @@ pub(crate) const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarde
 pub(crate) const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 pub(crate) const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
-/// The visitor behind a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Visitor {
-    /// Its address, as far as it is believed.
+    /// Its address, taken from forwarding headers only of trusted proxies.
     pub(crate) address: IpAddr,
-    /// Whether it sees HTTPS.
     pub(crate) tls: bool,
 }
 
 impl Visitor {
-    /// The visitor whose request came from `peer`, over TLS or not.
     pub(crate) fn of(peer: IpAddr, tls: bool, headers: &HeaderMap, trusted: &Networks) -> Self {
         if !trusted.contains(peer) {
             return Self { address: peer, tls };
         }
         let mut address = peer;
         let lines = headers.get_all(FORWARDED_FOR).iter().rev().filter_map(|line| line.to_str().ok());
-        // From the nearest hop outwards: the first that is not a proxy of ours is the visitor.
+        // From the nearest hop outwards: the first that is not a trusted proxy is the visitor.
         for hop in lines.flat_map(|line| line.rsplit(',')) {
             let Ok(hop) = hop.trim().parse::<IpAddr>() else { break };
             address = hop.to_canonical();

@@ -1,16 +1,16 @@
-//! Bounds of what is counted of clients.
+//! Limits for counting clients.
 
 use std::time::Duration;
 
 /// Clients whose requests are counted.
 pub(crate) const TALKERS: usize = 32_768;
-/// Interval at which what clients took is noted.
+/// Interval at which clients' use is sampled.
 pub(crate) const TALKERS_TICK: Duration = Duration::from_secs(10);
-/// Notes that are kept of each client: those of a minute.
+/// Samples kept of each client: one minute's.
 pub(crate) const TALKERS_TICKS: usize = 6;
-/// Clients that are named in an answer.
+/// Clients named in a response.
 pub(crate) const TOP_CLIENTS: usize = 100;
-/// Pause between two answers.
+/// Pause between two responses.
 pub(crate) const TOP_PAUSE: Duration = Duration::from_millis(100);
-/// Pause before questions are listened for again.
+/// Pause before resubscribing to queries.
 pub(crate) const TOP_RETRY: Duration = Duration::from_secs(2);

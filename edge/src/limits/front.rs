@@ -1,10 +1,10 @@
-//! Bounds of what the front reads of a request.
+//! Limits on what the front reads of a request.
 
 use std::time::Duration;
 
-/// Longest time for the body of a request to a site to arrive and be answered: only the password form has one, of a few bytes.
+/// Maximum time for a request's body to reach a site and be answered: only the password form has one, of a few bytes.
 pub(crate) const REQUEST_BODY: Duration = Duration::from_secs(15);
 /// Bytes of the longest host name (RFC 1035).
 pub(crate) const HOST_BYTES: usize = 253;
-/// Bytes of the longest token of a challenge. RFC 8555 asks for at least 22 (8.3); authorities send 43.
+/// Bytes of the longest challenge token. RFC 8555 requires at least 22 (8.3); authorities send 43.
 pub(crate) const CHALLENGE_TOKEN_BYTES: usize = 128;

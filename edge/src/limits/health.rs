@@ -1,18 +1,18 @@
-//! Bounds of looking after this edge's own health.
+//! Limits of health checks.
 
 use std::time::Duration;
 
-/// Interval at which it is looked whether what an edge must have had before it is ready has been there.
+/// Interval at which an edge checks whether its requirements for being ready have been met.
 pub(crate) const READY_EVERY: Duration = Duration::from_millis(250);
-/// Interval at which Postgres and Redis are asked for a sign of life.
+/// Interval at which Postgres and Redis are probed.
 pub(crate) const DEPENDENCY_EVERY: Duration = Duration::from_secs(2);
-/// Longest wait for that sign.
+/// Maximum wait for such a probe.
 pub(crate) const DEPENDENCY_WAIT: Duration = Duration::from_secs(1);
-/// Interval at which a store that has answered once is asked again: in a bucket each question costs something.
+/// Interval at which a store that has answered once is probed again: in a bucket each probe costs money.
 pub(crate) const STORE_PROBE_EVERY: Duration = Duration::from_secs(15);
-/// Longest wait for the store.
+/// Maximum wait for the store.
 pub(crate) const STORE_PROBE_WAIT: Duration = Duration::from_secs(5);
-/// Interval at which the disks of the spool and the store are looked at.
+/// Interval at which the disks of the spool and the store are checked.
 pub(crate) const DISK_EVERY: Duration = Duration::from_secs(15);
-/// Interval at which an edge that must still have its certificate read asks for it.
+/// Interval at which an edge retries to read its certificate until it has it.
 pub(crate) const CERTIFICATE_EVERY: Duration = Duration::from_secs(1);

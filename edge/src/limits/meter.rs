@@ -1,44 +1,43 @@
-//! Bounds of the meter.
+//! Limits of the meter.
 
 use std::time::Duration;
 
-/// Spare reservations that are made along with one at most. While they are made Redis does nothing else.
+/// Maximum of spare reservations made along with one. Redis does nothing else meanwhile.
 pub(crate) const SPARES: usize = 16;
-/// Keys that can have spares at a time; a spare is held as the row that it would be.
+/// Keys that can have spares at a time; a spare is stored as the row that it would become.
 pub(crate) const SPARE_KEYS: usize = 1_024;
-/// Looks at Redis from one full renewal of an edge's lease to the next: five seconds.
+/// Checks of Redis from one full renewal of an edge's lease to the next: five seconds.
 pub(crate) const LOOKS_PER_RENEWAL: u32 = 10;
-/// Interval at which spares are looked through for those that nobody used.
+/// Interval at which unused spares are collected.
 pub(crate) const SPARES_EVERY: Duration = Duration::from_millis(50);
-/// Interval at which a request that is refused for what spares hold asks again: for as long as Redis says that they can be out.
+/// Interval at which a request refused because of spares retries, while Redis says that they can be outstanding.
 pub(crate) const SPARES_LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Completions that this edge answers for: under way, or ended and not yet in Postgres. Beyond it nothing more is
-/// admitted. Each takes about a kilobyte of memory and of the journal.
+/// Completions that this edge accounts for: in flight, or ended and not yet in Postgres. Beyond it requests are
+/// refused. Each takes about a kilobyte of memory and of the journal.
 pub(crate) const UNSETTLED: usize = 100_000;
-/// Tokens of one completion that are believed: a provider that claims more is believed so many.
+/// Maximum tokens of one completion: a larger number reported by a provider is capped to it.
 pub(crate) const BELIEVED_TOKENS: u64 = 100_000_000;
-/// Sums of accounts read from Postgres concurrently, after Redis has lost them.
+/// Concurrent reads of accounts' totals from Postgres, after Redis has lost them.
 pub(crate) const SPENT_READS: usize = 16;
-/// Reads of one account's sums that may each be overtaken by a write before the client is asked to come again.
+/// Reads of one account's totals that writes may overtake before the client has to retry.
 pub(crate) const SPENT_READ_TRIES: usize = 3;
-/// Organizations without a subscription of which it is remembered what they have drawn of their creator's credit. Each takes about 150 bytes.
+/// Organizations without a subscription whose credit drawn from their creator is cached, at about 150 bytes each.
 pub(crate) const FREE_CREDITS: usize = 16_384;
-/// Time for which that is remembered. What nobody has asked for goes back after half an hour.
+/// Time for which drawn credit is cached. Credit that no request asked for is returned after half an hour.
 pub(crate) const FREE_CREDIT_LIFE: Duration = Duration::from_mins(1);
-/// Time for which it is remembered that there was no more to draw: others may have given some back.
+/// Time for which exhausted credit is cached: others may have returned some.
 pub(crate) const FREE_CREDIT_DRY: Duration = Duration::from_secs(5);
-/// Steps in which an organization draws the whole credit, as long as its completions are small: the fewer, the more lies unused with it.
+/// Steps in which an organization draws the whole credit for small completions: with fewer, more lies unused.
 pub(crate) const FREE_CREDIT_STEPS: u64 = 32;
-/// Times that an organization draws more for one completion.
+/// Times that an organization draws more credit for one completion.
 pub(crate) const FREE_CREDIT_TRIES: usize = 2;
-/// Longest wait for an account's sums: for a turn, for all edges' word to an emptied Redis, and for the read.
+/// Maximum wait for an account's totals: for a turn, for all edges to report to an emptied Redis, and for the read.
 pub(crate) const SPENT_WAIT: Duration = Duration::from_secs(5);
-/// Time after Redis was found empty for which nothing is admitted: every edge then has told it what it answers for.
+/// Pause in admissions after Redis was found empty, in which every edge reports the completions it accounts for.
 pub(crate) const EMPTY_REDIS_PAUSE: Duration = Duration::from_millis(1_500);
-/// Time after which a Redis that began anew is asked what it takes to be under way: longer than an admission
-/// waits for its answer.
+/// Time before a restarted Redis is queried for completions in flight: longer than an admission waits for a response.
 pub(crate) const DISOWN_AFTER: Duration = Duration::from_secs(3);
-/// The `Retry-After` of a request while the meter cannot admit anybody.
+/// The `Retry-After` of a request while the meter admits no requests.
 pub(crate) const METER_RETRY_AFTER: Duration = Duration::from_secs(2);
 /// Interval at which usage is written to Postgres.
 pub(crate) const USAGE_EVERY: Duration = Duration::from_millis(200);
@@ -46,42 +45,39 @@ pub(crate) const USAGE_EVERY: Duration = Duration::from_millis(200);
 pub(crate) const USAGE_RETRY: Duration = Duration::from_secs(1);
 /// Rows of one write of usage to Postgres.
 pub(crate) const USAGE_BATCH: usize = 500;
-/// Longest time for one write of usage to Postgres.
+/// Maximum time for one write of usage to Postgres.
 pub(crate) const USAGE_WAIT: Duration = Duration::from_secs(10);
-/// Longest wait of an admission that would be refused for Redis to be told what has just ended.
+/// Maximum wait of an admission that would be refused until Redis knows the completions that have just ended.
 pub(crate) const TELL_WAIT: Duration = Duration::from_secs(1);
-/// Interval at which Redis is told what has ended, unless it is more than was reserved.
+/// Interval at which ended completions are reported to Redis, unless one used more than was reserved.
 pub(crate) const TELL_EVERY: Duration = Duration::from_millis(5);
-/// Ended completions that Redis is told of together.
+/// Ended completions reported to Redis together.
 pub(crate) const REDIS_BATCH: usize = 256;
-/// The size in bytes of the journal on disk. Beyond half of it no completion is admitted; the rest is for the ends of those
-/// that were.
+/// Bytes of the journal on disk. Beyond half, completions are refused; the rest is for the ends of admitted ones.
 pub(crate) const JOURNAL_BYTES: u64 = 4 * 1024 * 1024 * 1024;
-/// Bytes of a segment of the journal, after which a new one begins.
+/// Bytes of a segment of the journal, after which a new one starts.
 pub(crate) const JOURNAL_SEGMENT: u64 = 4 * 1024 * 1024;
-/// Interval at which the journal is brought to the disk while Postgres takes no usage.
+/// Interval at which the journal is synced to disk while Postgres does not accept usage.
 pub(crate) const JOURNAL_SYNC: Duration = Duration::from_millis(500);
-/// Time for which a segment of the journal is kept after Postgres has had all of it: a copy that takes Postgres's place may lack
-/// its last moments.
+/// Time for which a segment is kept after Postgres has it: a replica that replaces Postgres may lack its last moments.
 pub(crate) const JOURNAL_KEPT: Duration = Duration::from_mins(15);
-/// Bytes of the segments that are kept so, of all edges that share the folder: some 350,000 completions.
+/// Bytes of such kept segments, of all edges that share the folder: some 350,000 completions.
 pub(crate) const JOURNAL_KEPT_BYTES: u64 = 256 * 1024 * 1024;
-/// Interval at which Postgres is asked whether a copy has taken its place.
+/// Interval at which Postgres is checked for a failover.
 pub(crate) const FAILOVER_LOOK: Duration = Duration::from_secs(1);
-/// Interval at which the journals of edges that have died are looked for.
+/// Interval at which the journals of dead edges are searched for.
 pub(crate) const ADOPT_EVERY: Duration = Duration::from_secs(5);
-/// Longest wait for Redis to give back what a dead edge had not asked a provider for. A job of admin settles it by then, which is taken
-/// back when Redis can be asked.
+/// Maximum wait for Redis to release the reservations of a dead edge that it had not sent to a provider. By then a job
+/// of admin settles them, which is undone once Redis is reachable.
 pub(crate) const UNASKED_WAIT: Duration = Duration::from_secs(10);
-/// Dead edges whose journals are taken over and not settled yet, of which Postgres is going to know when they are. Each takes some
-/// hundred bytes, and the ids of its completions; what Redis brings back of one beyond that counts by its estimate.
+/// Dead edges whose adopted journals are not settled yet, to be recorded in Postgres. Each takes some hundred bytes,
+/// and the IDs of its completions; a completion that Redis returns beyond this counts by its estimate.
 pub(crate) const ADOPTED_EDGES: usize = 1_000;
-/// Longest time for the meter, at the end of the program, to write to Postgres what it has.
+/// Maximum time for the meter to write its remaining usage to Postgres when the program ends.
 pub(crate) const METER_LAST_WORD: Duration = Duration::from_millis(800);
-/// Accounts whose latest refusal is remembered. Each takes about 200 bytes.
+/// Accounts whose latest refusal is cached. Each takes about 200 bytes.
 pub(crate) const REFUSALS: usize = 16_384;
-/// Time for which it is remembered that an account's day or month had too little left for a request: other edges may have
-/// given some of it back.
+/// Time for which an insufficient day's or month's budget of an account is cached: other edges may release some.
 pub(crate) const BUDGET_REFUSAL: Duration = Duration::from_millis(250);
-/// Counters of ended completions, which accounts share.
+/// Counters of ended completions, shared by accounts.
 pub(crate) const END_COUNTERS: usize = 1_024;

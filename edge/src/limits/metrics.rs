@@ -1,6 +1,6 @@
-//! Bounds of what is reported.
+//! Limits of metrics.
 
 use std::time::Duration;
 
-/// Interval at which it is reported what memory is used for.
+/// Interval at which memory use is reported.
 pub(crate) const MEMORY_REPORT_EVERY: Duration = Duration::from_secs(2);

@@ -1,7 +1,6 @@
-//! The bounds of the edge, one file a room, each with the reason for its size where that is not plain.
+//! The limits of the edge, one file per module, each with the reason for its size where that is not obvious.
 //!
-//! `crate::rooms` holds a test that finds bounds which stand elsewhere. Start with the room that you are in: its bounds
-//! are here under the same name.
+//! A test in `crate::rooms` finds limits declared elsewhere. The limits of a module are here under the same name.
 
 mod agents;
 mod clients;

@@ -1,23 +1,22 @@
-//! Who pays for what is scarce. A bound that all share and nobody pays for is had by whoever is greedy, so each names its payer here; a
-//! test in [`crate::rooms`] finds those that do not.
+//! The payer of each scarce resource. A greedy user can exhaust a shared limit that nobody pays for, so each limit
+//! names its payer here; a test in [`crate::rooms`] finds those that do not.
 
-/// The payer of a bound: those with a share of their own.
+/// The payer of a limit: each such payer has its own share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Payer {
     /// A client, and its /48.
     Client,
-    /// A connection, of which a client has a bounded number.
+    /// A connection, of which a client has a limited number.
     Connection,
-    /// The account whose site, key or visitors it is for, and the person who stands behind it: the organizations that a person created
-    /// have a share together.
+    /// The account whose site, key or visitors use it; all organizations that one person created share one part.
     Account,
-    /// Nobody: the reason why that lets nobody keep it from the others.
+    /// No payer, with the reason why no user can exhaust it.
     Nobody(&'static str),
 }
 
 use Payer::{Account, Client, Connection, Nobody};
 
-/// Every bound on what is held at the same time, in the order of its file: where it is made, what it is of, and who pays.
+/// Every limit on concurrent use, in file order: where it is created, what it limits, and who pays.
 pub(crate) const PAYERS: [(&str, &str, Payer); 28] = [
     ("gate/mod.rs", "computations of password hashes", Client),
     ("gate/mod.rs", "computations of password hashes of an account's sites", Account),

@@ -1,38 +1,38 @@
-//! How `edge.memory` is shared out.
+//! How `edge.memory` is divided.
 
 use fairness::budget::Limits;
 
-/// Bytes of `edge.memory` that an edge has at least, whatever is configured: the largest manifest fits, and a few visitors.
+/// Minimum of `edge.memory` in bytes, whatever is configured: the largest manifest fits, and a few visitors.
 pub(crate) const LEAST_MEMORY: u64 = 128 * MIB;
-/// The part of the machine's memory that is `edge.memory` where nothing is configured, in percent.
+/// Default of `edge.memory` as a percentage of the machine's memory.
 pub(crate) const MEMORY_PERCENT: u64 = 40;
-/// `edge.memory` where nothing is configured and the machine does not say what it has.
+/// Default of `edge.memory` if the machine's memory is unknown.
 pub(crate) const UNKNOWN_MEMORY: u64 = 512 * MIB;
-/// The parts of `edge.memory` that are configured, in percent, together at most. The others are fixed.
+/// Maximum sum, in percent, of the configured parts of `edge.memory`. The other parts are fixed.
 pub(crate) const CONFIGURED_PERCENT: u64 = 89;
-/// A part that is configured, in percent, at least.
+/// Minimum of a configured part, in percent.
 pub(crate) const LEAST_PERCENT: u64 = 5;
-/// The part of `edge.memory` for answers of admin that are kept, in percent.
+/// Percentage of `edge.memory` for cached responses of admin.
 pub(crate) const PLATFORM_CACHE_PERCENT: u64 = 2;
-/// The part of `edge.memory` for which deployments projects had lately, in percent.
+/// Percentage of `edge.memory` for projects' recent deployments.
 pub(crate) const RECENTS_PERCENT: u64 = 1;
-/// The part of `edge.memory` for certificates, in percent.
+/// Percentage of `edge.memory` for certificates.
 pub(crate) const CERTIFICATES_PERCENT: u64 = 4;
-/// The part of `edge.memory` for gateway keys, in percent.
+/// Percentage of `edge.memory` for gateway keys.
 pub(crate) const KEYS_PERCENT: u64 = 1;
-/// The part of `edge.memory` for memberships, in percent.
+/// Percentage of `edge.memory` for memberships.
 pub(crate) const MEMBERS_PERCENT: u64 = 1;
-/// The part of `edge.memory` for what is remembered not to be there, in percent.
+/// Percentage of `edge.memory` for names known to be missing.
 pub(crate) const ABSENCES_PERCENT: u64 = 2;
-/// The part of the bytes on their way to clients that is for the gateway's answers that are read whole before they are sent, in percent.
+/// Percentage of the bytes in flight to clients for the gateway's non-streaming responses.
 pub(crate) const ANSWERS_PERCENT: u64 = 25;
-/// The part of those answers that one account may have, in percent.
+/// Percentage of the memory for non-streaming responses that one account may use.
 pub(crate) const ACCOUNT_ANSWERS_PERCENT: u64 = 25;
-/// The part of the bytes on their way to clients that is for large bodies of requests to the gateway, in percent.
+/// Percentage of the bytes in flight to clients for large bodies of requests to the gateway.
 pub(crate) const REQUESTS_PERCENT: u64 = 15;
-/// The part of those bodies that one account may have, in percent, unless it is a single one.
+/// Percentage of the memory for large request bodies that one account may use, except for a single body.
 pub(crate) const ACCOUNT_REQUESTS_PERCENT: u64 = 50;
-/// The part of the bytes on their way to visitors that one client may have, in percent.
+/// Percentage of the bytes in flight to visitors that one client may use.
 pub(crate) const CLIENT_FLIGHT_PERCENT: u64 = 25;
 
 const MIB: u64 = 1024 * 1024;
@@ -40,17 +40,17 @@ const MIB: u64 = 1024 * 1024;
 /// The shares of `edge.memory`, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shares {
-    /// All of it.
+    /// The whole.
     pub memory: u64,
-    /// For bodies of sites that are kept.
+    /// For cached bodies of sites.
     pub bodies: u64,
-    /// For answers of admin that are kept.
+    /// For cached responses of admin.
     pub platform: u64,
-    /// For manifests that are kept.
+    /// For cached manifests.
     pub manifests: u64,
     /// For routes.
     pub routes: u64,
-    /// For which deployments projects had lately.
+    /// For projects' recent deployments.
     pub recents: u64,
     /// For certificates.
     pub certificates: u64,
@@ -58,23 +58,23 @@ pub struct Shares {
     pub keys: u64,
     /// For memberships of organizations.
     pub members: u64,
-    /// For hosts, keys, members and certificates that are not there.
+    /// For hosts, keys, members and certificates known to be missing.
     pub absences: u64,
-    /// For the gateway's answers that are read whole before they are sent.
+    /// For the gateway's non-streaming responses.
     pub answers: u64,
-    /// The part of [`Self::answers`] that one account may have.
+    /// The part of [`Self::answers`] that one account may use.
     pub account_answers: u64,
     /// For large bodies of requests to the gateway.
     pub requests: u64,
-    /// The part of [`Self::requests`] that one account may have.
+    /// The part of [`Self::requests`] that one account may use.
     pub account_requests: u64,
-    /// For bytes on their way to visitors.
+    /// For bytes in flight to visitors.
     pub in_flight: u64,
-    /// The part of [`Self::in_flight`] that one client may have.
+    /// The part of [`Self::in_flight`] that one client may use.
     pub client: u64,
 }
 
-/// The configured parts of `edge.memory` are no parts of a whole.
+/// The configured parts of `edge.memory` are out of range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "edge.body_cache_percent, manifest_cache_percent, in_flight_percent and routes_percent are {LEAST_PERCENT} at least \
@@ -83,7 +83,7 @@ pub struct Shares {
 pub struct SharesError;
 
 impl Shares {
-    /// The configured shares; of a part of the machine's memory where none is configured.
+    /// Computes the shares of the configured memory, or of the default part of the machine's memory.
     pub fn of(config: &config::Edge) -> Result<Self, SharesError> {
         let parts =
             [config.body_cache_percent, config.manifest_cache_percent, config.in_flight_percent, config.routes_percent]
@@ -94,7 +94,7 @@ impl Shares {
         Ok(Self::in_parts(config.memory.map(|memory| memory.0), parts))
     }
 
-    /// The shares of the least `edge.memory` there is.
+    /// Returns the shares of the minimum `edge.memory`.
     #[cfg(test)]
     pub(crate) fn least() -> Self {
         Self::of(&config::Edge { memory: Some(config::Size(0)), ..config::Edge::default() }).unwrap()
@@ -128,12 +128,12 @@ impl Shares {
         }
     }
 
-    /// The limits of what is on its way to visitors.
+    /// Returns the limits of bytes in flight to visitors.
     pub fn flight(&self) -> Limits {
         Limits { total: self.in_flight, client: self.client, connection: super::CONNECTION_FLIGHT_BYTES }
     }
 
-    /// Names that each of the memories may remember not to be there.
+    /// Returns the number of missing names that each cache may remember.
     pub fn absences(&self) -> usize {
         let names = self.absences / super::ABSENCE_MEMORIES / super::ABSENCE_BYTES;
         usize::try_from(names).unwrap_or(usize::MAX).min(super::REMEMBERED_ABSENCES)

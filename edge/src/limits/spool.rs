@@ -1,19 +1,18 @@
-//! Bounds of what waits for the disk of a spool.
+//! Limits of writers that wait for the disk of a spool.
 
 use std::time::Duration;
 
-/// Time that a write to the page cache takes only when the disk holds it up.
+/// Time beyond which a write to the page cache counts as delayed by the disk.
 pub(crate) const SLOW_WRITE: Duration = Duration::from_millis(5);
-/// Time after a slow write for which the next ones are expected to be slow as well.
+/// Time after a slow write for which further writes are expected to be slow.
 pub(crate) const SLOW_FOR: Duration = Duration::from_secs(1);
-/// Looks at whether another's write has ended, before it is waited for: some twenty microseconds, which is many times what one
-/// takes.
+/// Checks whether another write has ended before blocking: some twenty microseconds, many times what a write takes.
 pub(crate) const WRITE_SPINS: usize = 500;
-/// Writers that wait for the disk at the same time, each with one of the [`blocking_threads`](super::blocking_threads). What others
-/// would write is given up, as on a full disk: else those who read the store would find no thread.
+/// Concurrent writers that wait for the disk, each with one of the [`blocking_threads`](super::blocking_threads).
+/// Further writes fail, as on a full disk: otherwise readers of the store would find no thread.
 pub(crate) const SLOW_WRITERS: usize = 8;
 
-/// Bytes at a segment's beginning in which its head is looked for.
+/// Bytes at the start of a segment that are searched for its head.
 pub(crate) const SEGMENT_HEAD: u64 = 1_024;
 /// Damaged segments that are remembered, so that each is logged and counted once.
 pub(crate) const DAMAGED_SEGMENTS: usize = 1_000;

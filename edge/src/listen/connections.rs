@@ -1,4 +1,4 @@
-//! How many connections there may be: what is configured, or else what `edge.memory` and the machine allow.
+//! The maximum of connections: what is configured, or what `edge.memory` and the machine allow.
 
 use super::tcp::{SeatBounds, connections_allowed, open_files, shed_above};
 use crate::{
@@ -6,24 +6,23 @@ use crate::{
     platform::Platform,
 };
 
-/// The bounds of this edge's connections, and of what they take.
+/// The limits of this edge's connections, and of the resources that they use.
 #[derive(Debug, Clone, Copy)]
 pub struct ConnectionBounds {
-    /// Connections in all.
+    /// Maximum connections.
     pub connections: usize,
-    /// Connections of one client.
+    /// Maximum connections of one client.
     pub per_client: usize,
-    /// Requests for the platform in flight.
+    /// Maximum platform requests in flight.
     pub platform_requests: usize,
-    /// Files that the process may open.
     pub(super) files: usize,
     /// Bytes of memory beyond which connections are shed.
     pub(super) memory: u64,
 }
 
 impl ConnectionBounds {
-    /// The configured bounds, each worked out from `edge.memory` and the machine where it is 0. Never more than the files that
-    /// the process may open.
+    /// Computes the limits from the configuration, or from `edge.memory` and the machine where a configured value is 0.
+    /// Never exceeds the files that the process may open.
     pub fn of(config: &config::Edge, shares: &Shares) -> Self {
         let files = open_files().unwrap_or(limits::USUAL_OPEN_FILES);
         let platform_requests = Platform::requests_allowed(files, config.platform_requests);

@@ -1,7 +1,6 @@
-//! Sockets: accepting, TLS, HTTP, and the orderly end of it all.
+//! Sockets: accepting, TLS, HTTP, and an orderly shutdown.
 //!
-//! [`Listeners`] is a Pingora service. What a request means is not known here: that is [`crate::front`]. Start with
-//! [`Listeners::run`].
+//! [`Listeners`] is a Pingora service. [`crate::front`] handles request semantics. Start with [`Listeners::run`].
 
 mod connections;
 mod http;
@@ -41,35 +40,32 @@ use self::{
 };
 use crate::{clients::Talkers, front::Front, limits};
 
-/// Work beside the connections, for as long as there are any.
+/// Background work that runs alongside the connections.
 pub type Background = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Both listeners, and everything that runs while they do.
+/// Both listeners, and everything that runs alongside them.
 pub struct Listeners {
     sockets: Option<Sockets>,
-    /// Where the next edge waits for them.
+    /// The path at which the next edge waits for the sockets.
     upgrade_socket: PathBuf,
     front: Arc<Front>,
     tls: Arc<Tls>,
-    /// In a lock only because a service is shared: futures are not.
+    /// Behind a lock only because a service must be `Sync`, and futures are not.
     background: Mutex<Vec<Background>>,
-    /// The work that the first connection waits for.
+    /// Work that has to finish before the first connection is accepted.
     accept_after: Mutex<Option<Background>>,
-    /// Cancelled when no new request is answered any more.
+    /// Cancelled when no new requests are answered any more.
     departure: CancellationToken,
-    /// Cancelled when no connection is left.
     background_stop: CancellationToken,
     stop: Stop,
     threads: usize,
     bounds: ConnectionBounds,
     talkers: Arc<Talkers>,
-    /// The seats of the connections, once there are any.
     seats: Arc<OnceLock<Arc<Seats>>>,
 }
 
 impl Listeners {
-    /// Listeners on `sockets`, which they hand over at `upgrade_socket`, before `front`, with as many connections as `bounds`
-    /// allows. What their clients take is counted in `talkers`.
+    /// Creates listeners on `sockets`, which they hand over at `upgrade_socket`. They dispatch to `front`.
     #[expect(clippy::too_many_arguments, reason = "the parts of the program, each named where it is made")]
     pub fn new(
         sockets: Sockets,
@@ -99,29 +95,29 @@ impl Listeners {
         }
     }
 
-    /// A count of the connections that are open.
+    /// Returns a function that counts open connections.
     pub fn connections(&self) -> impl Fn() -> usize + Send + Sync + 'static {
         let seats = self.seats.clone();
         move || seats.get().map_or(0, |seats| seats.taken())
     }
 
-    /// Cancelled when no new request is answered any more, though completions may still be under way: for what tells others that
-    /// this edge is there.
+    /// Returns a token that is cancelled when no new requests are answered any more, although completions may still be
+    /// in flight. It ends work that announces this edge to others.
     pub fn departure(&self) -> CancellationToken {
         self.departure.clone()
     }
 
-    /// Cancelled when the last connection is gone: for background work that has something to finish then.
+    /// Returns a token that is cancelled after the last connection, for background work that then has to finish.
     pub fn background_stop(&self) -> CancellationToken {
         self.background_stop.clone()
     }
 
-    /// Runs `work` beside the connections; cut off at the end if it does not heed [`Self::background_stop`].
+    /// Runs `work` alongside the connections. It is aborted at the end if it does not heed [`Self::background_stop`].
     pub fn add_background(&mut self, work: impl Future<Output = ()> + Send + 'static) {
         self.background.get_mut().push(Box::pin(work));
     }
 
-    /// Keeps connections from being accepted until `ready`, but not longer than [`limits::READY_WAIT`].
+    /// Delays accepting connections until `ready`, but not longer than [`limits::READY_WAIT`].
     pub fn accept_after(&mut self, ready: impl Future<Output = ()> + Send + 'static) {
         *self.accept_after.get_mut() = Some(Box::pin(ready));
     }
@@ -157,7 +153,6 @@ impl Listeners {
         served
     }
 
-    /// Serves connections until it is asked to stop, and what they have begun has ended.
     async fn serve(&self, sockets: Sockets, background: &TaskTracker) -> io::Result<()> {
         let asked = self.stop.asked();
         let Some(listening) = asked.run_until_cancelled(sockets.listen()).await else { return Ok(()) };
@@ -196,14 +191,14 @@ impl Listeners {
         Ok(())
     }
 
-    /// Waits until what has begun has ended. Connections without a completion of the gateway are cut after
-    /// [`limits::DRAIN`]; completions are cut off at the stop's deadline.
+    /// Waits until started requests have ended. Connections without a completion are aborted after [`limits::DRAIN`],
+    /// completions at the stop's deadline.
     async fn drain(&self, connections: &TaskTracker, seats: &Seats) {
         let gateway = self.front.gateway();
         connections.close();
         let rest = async {
             connections.wait().await;
-            // Those of clients that have left.
+            // Completions of clients that have disconnected.
             gateway.ended().await;
         };
         let mut rest = std::pin::pin!(rest);
@@ -217,7 +212,7 @@ impl Listeners {
             return;
         }
         let (busy, idle): (Vec<_>, Vec<_>) = seats.list().into_iter().partition(|seat| seat.completions.any());
-        // After a hand-over nobody waits for us.
+        // After a handover this is expected.
         if !idle.is_empty() && !self.stop.is_handed_over() {
             tracing::warn!(connections = idle.len(), "stopping although these connections are still busy");
             for seat in idle {
@@ -269,7 +264,7 @@ mod tests {
         let wait = unit.lines().find_map(|line| line.strip_prefix("TimeoutStopSec=")).unwrap();
         let wait = Duration::from_secs(wait.parse().unwrap());
         let drain = Duration::from_secs(config::Edge::default().drain_seconds.into());
-        // Some seconds for a machine that is busy.
+        // Some seconds for a busy machine.
         let needed = drain + 2 * limits::CUT_OFF + limits::LAST_WORD + Duration::from_secs(5);
         assert!(needed <= wait, "an edge may take {needed:?} to stop, and systemd kills it after {wait:?}");
     }

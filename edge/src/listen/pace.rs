@@ -1,10 +1,10 @@
-//! How slowly a visitor may take an answer that is ready: so many bytes within so much waiting.
+//! The minimum pace at which a visitor has to read a ready response: a number of bytes within an amount of waiting.
 
 use std::time::Duration;
 
 use crate::limits::{STALL, STALL_BYTES};
 
-/// What a visitor has taken, and how long was waited for it. Waiting counts only while there is something to take.
+/// The bytes that a visitor has read, and the wait for them. Waiting counts only while there is something to read.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Pace {
     waited: Duration,
@@ -12,17 +12,16 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Time that may still be waited for the next bytes.
     pub(super) fn left(&self) -> Duration {
         STALL.saturating_sub(self.waited)
     }
 
-    /// Whether nothing counts against the visitor.
+    /// Returns whether no waiting counts against the visitor.
     pub(super) fn is_fresh(&self) -> bool {
         self.waited.is_zero()
     }
 
-    /// `bytes` were taken after a wait of `waited`.
+    /// Records that `bytes` were read after a wait of `waited`.
     pub(super) fn took(&mut self, bytes: u64, waited: Duration) {
         self.waited += waited;
         self.taken += bytes;

@@ -1,8 +1,9 @@
-//! The PROXY protocol, versions 1 and 2: how a TCP load balancer says on whose behalf it connects.
+//! The PROXY protocol, versions 1 and 2, in which a TCP load balancer names the client of a connection.
 //!
-//! Only connections from `edge.proxy_protocol_from` begin with such a header, and all of them must: a balancer that sends none would
-//! make every visitor the same client, and a visitor who could send one would be whoever it likes. The header is read to its last byte
-//! and no further. The protocol: <https://www.haproxy.org/download/3.2/doc/proxy-protocol.txt>.
+//! Only connections from `edge.proxy_protocol_from` start with such a header, and all of them must: without it, all
+//! visitors of a balancer would be the same client, and visitors who could send one could claim any address. The header
+//! is read to its last byte and no further. The protocol:
+//! <https://www.haproxy.org/download/3.2/doc/proxy-protocol.txt>.
 
 use std::{
     io,
@@ -14,53 +15,52 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 use crate::limits;
 
-/// What version 2 begins with.
+/// The start of a version 2 header.
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
-/// What version 1 begins with.
+/// The start of a version 1 header.
 const WORD: &[u8] = b"PROXY ";
-/// The end of a header of version 1.
 const LINE_END: &[u8] = b"\r\n";
-/// Bytes of the signature, of version and command, of family and transport, and of the length of what follows.
+/// Bytes of the signature, of version and command, of family and transport, and of the length of the rest.
 const FIXED_LEN: usize = 16;
 /// Bytes of the addresses and ports of a TCP connection over IPv4 and IPv6.
 const V4_LEN: usize = 12;
 const V6_LEN: usize = 36;
-/// Bytes of the longest header of version 1.
+/// Bytes of the longest version 1 header.
 const LINE_LEN: usize = 107;
 
-/// On whose behalf a balancer connects.
+/// The origin of a balancer's connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// On behalf of the client at this address.
+    /// The client at this address.
     Client(IpAddr),
-    /// On its own, to see whether the edge is there; or on behalf of a client without an IP address.
+    /// The balancer itself, which checks whether the edge is up, or a client without an IP address.
     Balancer,
 }
 
 /// Why a connection has no usable header.
 #[derive(Debug, thiserror::Error)]
 pub enum HeaderError {
-    /// It does not begin with a header of the protocol, or that is not well-formed.
+    /// It does not start with a well-formed header of the protocol.
     #[error("the connection does not begin with a header of the PROXY protocol")]
     Malformed,
     /// The header is longer than any balancer sends it.
     #[error("the header of the PROXY protocol is too long")]
     TooLong,
-    /// The connection ended or failed before the header did.
+    /// The connection ended or failed within the header.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
-/// How far a header was read.
+/// The state of parsing a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// At least so many bytes are missing, all of which belong to the header.
+    /// At least this many bytes are missing, all of which belong to the header.
     Needs(usize),
-    /// It is complete.
+    /// The header is complete.
     Complete(Source),
 }
 
-/// Reads the header that `stream` begins with, and nothing behind it.
+/// Reads the header at the start of `stream`, and nothing after it.
 pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Result<Source, HeaderError> {
     let mut header = Vec::with_capacity(LINE_LEN);
     loop {
@@ -75,7 +75,7 @@ pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Result<Source
     }
 }
 
-/// Judges the first bytes of a connection.
+/// Parses the first bytes of a connection.
 pub fn parse(header: &[u8]) -> Result<Progress, HeaderError> {
     if let Some(missing) = SIGNATURE.len().checked_sub(header.len()).filter(|missing| *missing > 0) {
         return Ok(Progress::Needs(missing));
@@ -103,9 +103,9 @@ fn parse_binary(header: &[u8]) -> Result<Progress, HeaderError> {
     }
     let Some(rest) = rest.get(..len) else { return Ok(Progress::Needs(len - rest.len())) };
     let source = match (version_and_command & 0xf, family_and_transport) {
-        // LOCAL, of which whatever follows is to be ignored; or neither kind of connection, or a Unix socket.
+        // LOCAL, whose rest must be ignored; or an unspecified protocol, or a Unix socket.
         (0, _) | (1, 0x00 | 0x31) => Source::Balancer,
-        // TCP over IPv4 and IPv6. What follows the addresses is TLVs, of which none is needed.
+        // TCP over IPv4 and IPv6. TLVs may follow the addresses; none is needed.
         (1, 0x11) if len >= V4_LEN => match rest.first_chunk::<4>() {
             Some(address) => client(Ipv4Addr::from(*address)),
             None => return Err(HeaderError::Malformed),
@@ -121,7 +121,7 @@ fn parse_binary(header: &[u8]) -> Result<Progress, HeaderError> {
 
 fn parse_line(header: &[u8]) -> Result<Progress, HeaderError> {
     let Some(end) = header.windows(LINE_END.len()).position(|bytes| bytes == LINE_END) else {
-        // The end is looked for byte by byte, because what follows it is not ours.
+        // Searched byte by byte, because the bytes after the end are not part of the header.
         return if header.len() < LINE_LEN { Ok(Progress::Needs(1)) } else { Err(HeaderError::TooLong) };
     };
     if end + LINE_END.len() != header.len() {
@@ -129,7 +129,7 @@ fn parse_line(header: &[u8]) -> Result<Progress, HeaderError> {
     }
     let line = str::from_utf8(&header[WORD.len()..end]).map_err(|_| HeaderError::Malformed)?;
     let source = match line.split(' ').collect::<Vec<_>>()[..] {
-        // Whatever follows is to be ignored.
+        // The rest must be ignored.
         ["UNKNOWN", ..] => Source::Balancer,
         ["TCP4", from, to, from_port, to_port] => connection::<Ipv4Addr>([from, to], [from_port, to_port])?,
         ["TCP6", from, to, from_port, to_port] => connection::<Ipv6Addr>([from, to], [from_port, to_port])?,
@@ -148,11 +148,11 @@ fn client(address: impl Into<IpAddr>) -> Source {
     Source::Client(address.into().to_canonical())
 }
 
-/// Checks what holds of any first bytes of a connection; says what does not. For fuzzing.
+/// Checks invariants for any first bytes of a connection, and returns the violated one. For fuzzing.
 pub fn check(bytes: &[u8]) -> Result<(), String> {
     let most = FIXED_LEN + limits::PROXY_HEADER_BYTES;
     let mut read = 0;
-    // As `read` does it: each step asks for bytes of the header alone.
+    // Like `read`: each step requests only bytes of the header.
     loop {
         let Some(header) = bytes.get(..read) else { return Ok(()) };
         match parse(header) {
@@ -187,7 +187,7 @@ mod tests {
         [&SIGNATURE[..], &[version_and_command, family], &len, rest].concat()
     }
 
-    /// What is read of `bytes`, and what is left of them.
+    /// Returns what is read of `bytes`, and the rest.
     async fn read_of(mut bytes: &[u8]) -> (Result<Source, HeaderError>, &[u8]) {
         let source = read(&mut bytes).await;
         (source, bytes)
@@ -198,7 +198,7 @@ mod tests {
         let v4 = binary(0x21, 0x11, &[203, 0, 113, 7, 10, 0, 0, 1, 0xd4, 0x31, 1, 0xbb]);
         let v6 = {
             let [from, to] = ["2001:db8::7", "2001:db8::1"].map(|text| text.parse::<Ipv6Addr>().unwrap().octets());
-            // With a TLV behind the addresses.
+            // With a TLV after the addresses.
             binary(0x21, 0x21, &[&from[..], &to, &[0, 1, 0, 2], &[4, 0, 3, 1, 2, 3]].concat())
         };
         let mapped = {
@@ -223,7 +223,7 @@ mod tests {
             let bytes = [&header[..], behind].concat();
             let (source, left) = read_of(&bytes).await;
             assert_eq!((source.unwrap(), left), (expected, &behind[..]), "{header:?}");
-            // Half of it is not enough, and waits for the rest.
+            // An incomplete header waits for the rest.
             assert!(matches!(parse(&header[..header.len() - 1]), Ok(Progress::Needs(_))), "{header:?}");
         }
     }

@@ -1,5 +1,4 @@
-//! Stopping: SIGTERM, SIGINT, or a new edge that has taken over ask for it, and the process ends when the connections have, not
-//! after a fixed pause.
+//! Shutdown, by SIGTERM, SIGINT, or a new edge that has taken over. The process ends with its last connection.
 
 use std::{
     io,
@@ -19,13 +18,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::limits;
 
-/// The moments of stopping. Cheap to clone.
+/// The progress of a shutdown. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Stop {
     asked: CancellationToken,
-    /// The time when what is still under way is cut off.
     deadline: watch::Sender<Option<Instant>>,
-    /// Cancelled when a new edge has taken over.
     handed_over: CancellationToken,
     done: CancellationToken,
     failure: Arc<OnceLock<io::Error>>,
@@ -33,7 +30,7 @@ pub struct Stop {
     health: Health,
 }
 
-/// The configured times of a stop. None are left at a second signal.
+/// The configured periods of a shutdown. A second signal skips them.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Periods {
     /// The time for which connections are still accepted after the signal, so that a balancer stops sending them.
@@ -43,7 +40,7 @@ pub struct Periods {
 }
 
 impl Periods {
-    /// The times in `config`.
+    /// Reads the periods from `config`.
     pub fn of(config: &config::Edge) -> Self {
         let [notice, drain] =
             [config.drain_notice_seconds, config.drain_seconds].map(u64::from).map(Duration::from_secs);
@@ -52,8 +49,7 @@ impl Periods {
 }
 
 impl Stop {
-    /// A stop that, once asked for, tells `health` immediately and the listeners after a notice, and then gives a time to what is under
-    /// way, by `periods`.
+    /// Creates a stop. Once requested, it notifies `health` immediately, and the listeners after the notice period.
     pub fn new(periods: Periods, health: Health) -> Self {
         let (asked, handed_over, done) = Default::default();
         Self {
@@ -67,22 +63,22 @@ impl Stop {
         }
     }
 
-    /// Replaces the times, for a signal that comes from now on.
+    /// Replaces the periods, for future signals.
     pub fn use_periods(&self, periods: Periods) {
         self.periods.send_replace(periods);
     }
 
-    /// Whether the edge should get requests.
+    /// Returns the health, which says whether the edge should receive requests.
     pub(super) fn health(&self) -> &Health {
         &self.health
     }
 
-    /// Cancelled when somebody asked us to stop.
+    /// Returns a token that is cancelled when a stop is requested.
     pub(super) fn asked(&self) -> CancellationToken {
         self.asked.clone()
     }
 
-    /// Done when what is still under way has to be cut off.
+    /// Waits until remaining requests have to be aborted.
     pub(super) async fn overdue(&self) {
         let mut deadline = self.deadline.subscribe();
         loop {
@@ -95,13 +91,12 @@ impl Stop {
             };
             tokio::select! {
                 () = passed => return,
-                // The sender is in `self`: it is not gone.
                 _ = deadline.changed() => {}
             }
         }
     }
 
-    /// Everything is finished: the process may end.
+    /// Marks the shutdown as finished: the process may end.
     pub(super) fn done(&self, outcome: io::Result<()>) {
         if let Err(error) = outcome {
             let _ = self.failure.set(io::Error::new(error.kind(), format!("cannot listen: {error}")));
@@ -109,30 +104,30 @@ impl Stop {
         self.done.cancel();
     }
 
-    /// Ends the edge for this reason; what is under way gets a few seconds.
+    /// Stops the edge for this reason; requests in flight have a few seconds.
     pub fn give_up(&self, reason: impl std::fmt::Display) {
         let _ = self.failure.set(io::Error::other(reason.to_string()));
         self.ask(limits::DRAIN);
     }
 
-    /// Why the edge ends by itself.
+    /// Returns why the edge stops by itself.
     pub fn failure(&self) -> Option<&io::Error> {
         self.failure.get()
     }
 
-    /// A new edge has taken over: nobody waits for this one to end.
+    /// Starts the shutdown after a new edge has taken over, so that this one need not end soon.
     pub(super) fn hand_over(&self) {
         tracing::info!("a new edge has taken over; this one ends when its connections have");
         self.handed_over.cancel();
         self.ask(limits::UPGRADE_DRAIN);
     }
 
-    /// Whether a new edge has taken over.
+    /// Returns whether a new edge has taken over.
     pub(super) fn is_handed_over(&self) -> bool {
         self.handed_over.is_cancelled()
     }
 
-    /// Asks to stop, and gives `patience` to what is under way, or what is left of an earlier deadline if that is less.
+    /// Requests a stop, with a deadline after `patience`, or an earlier one that was already set.
     fn ask(&self, patience: Duration) {
         let at = Instant::now() + patience;
         self.deadline.send_modify(|deadline| *deadline = Some(deadline.map_or(at, |earlier| earlier.min(at))));
@@ -164,12 +159,12 @@ impl ShutdownSignalWatch for Stop {
             loop {
                 tracing::info!(drain_seconds = drain.as_secs(), "stopping");
                 self.ask(drain);
-                // Whoever asks a second time does not want to wait.
+                // A second signal skips the drain.
                 drain = Duration::ZERO;
                 signal().await;
             }
         };
-        // Bounded by the listeners: see `Stop::overdue`.
+        // The listeners limit this wait: see `Stop::overdue`.
         tokio::select! {
             () = asked => {}
             () = self.done.cancelled() => {}
@@ -178,7 +173,7 @@ impl ShutdownSignalWatch for Stop {
     }
 }
 
-/// The signals of one kind; none come where the system refuses to say so.
+/// The signals of one kind; never ready if the handler could not be installed.
 pub(crate) struct Signals(Option<Signal>);
 
 impl Signals {

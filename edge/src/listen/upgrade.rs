@@ -1,11 +1,12 @@
-//! Upgrades: a new edge takes over the listening sockets of the one that runs, which then drains.
+//! Upgrades: a new edge takes over the listening sockets of the running one, which then drains.
 //!
-//! The new one (`--upgrade`) prepares everything, then waits at the upgrade socket. The running one, on SIGQUIT, connects there
-//! and sends its listening sockets, as processes of Pingora do. It goes on accepting until the new one says that it
-//! accepts, too, so that no connection is refused or waits; and if that is never said, it goes on as if nothing had been.
+//! The new one (`--upgrade`) prepares everything, then waits at the upgrade socket. On SIGQUIT, the running one
+//! connects there and sends its listening sockets, as Pingora processes do. It keeps accepting until the new one
+//! confirms that it accepts as well, so that no connection is refused or delayed. Without that confirmation, it
+//! continues as before.
 //!
-//! Pingora's own functions are not used for it: what they receive are bare numbers of files, from which only unsafe code
-//! makes sockets; they stop the old process whatever becomes of the new one; and they end it after a fixed time.
+//! Pingora's own functions are not used: they receive raw file descriptors, from which only unsafe code can create
+//! sockets; they stop the old process whatever happens to the new one; and they end it after a fixed time.
 
 use std::{
     fs::{self, DirBuilder},
@@ -38,10 +39,9 @@ use crate::limits;
 
 /// The names of the sockets, in the order in which they are sent.
 const NAMES: &[u8] = b"https http";
-/// What the new edge says when it accepts connections.
+/// The new edge's confirmation that it accepts connections.
 const ACCEPTING: [u8; 1] = *b"!";
 
-/// The listening sockets of this edge, for the next one.
 pub(super) struct HandOver {
     path: PathBuf,
     https: OwnedFd,
@@ -56,7 +56,7 @@ impl HandOver {
         Ok(Self { path, https: https.as_fd().try_clone_to_owned()?, http: http.as_fd().try_clone_to_owned()? })
     }
 
-    /// Hands the sockets over when SIGQUIT asks for it, then stops. A hand-over that fails changes nothing.
+    /// Hands the sockets over on SIGQUIT, then stops. A failed handover changes nothing.
     pub(super) async fn when_asked(self, stop: Stop) {
         let mut quit = Signals::of(SignalKind::quit());
         loop {
@@ -73,7 +73,7 @@ impl HandOver {
     async fn send(&self) -> io::Result<()> {
         let mut stream = loop {
             match UnixStream::connect(&self.path).await {
-                // The new edge is not so far yet.
+                // The new edge is not ready yet.
                 Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
                     sleep(limits::HAND_OVER_RETRY).await;
                 }
@@ -96,7 +96,7 @@ pub(super) async fn take_over(
     http: SocketAddr,
 ) -> io::Result<([TcpListener; 2], Predecessor)> {
     prepare_folder(path)?;
-    // Of one who waited in vain and was killed.
+    // Left by an earlier edge that was killed while it waited.
     let _ = fs::remove_file(path);
     let socket = UnixListener::bind(path)?;
     tracing::info!(socket = %path.display(), "waiting for the running edge, which SIGQUIT asks to hand over");
@@ -158,7 +158,7 @@ fn receive_sockets(stream: &UnixStream) -> io::Result<(OwnedFd, OwnedFd)> {
     }
 }
 
-/// Whether the other process is run by the same user: a socket says whose requests are answered.
+/// Checks that the peer process runs as the same user: the owner of a socket receives the requests.
 fn check_peer(stream: &UnixStream) -> io::Result<()> {
     if stream.peer_cred()?.uid() == geteuid().as_raw() {
         return Ok(());
@@ -166,7 +166,7 @@ fn check_peer(stream: &UnixStream) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, "another user is at the other end of the upgrade socket"))
 }
 
-/// Makes the folder of the upgrade socket, for this user alone. Refuses one in which others could put a socket of theirs.
+/// Creates the folder of the upgrade socket, for this user only. Rejects a folder in which others could create sockets.
 fn prepare_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
@@ -217,7 +217,7 @@ mod tests {
         let (https, http) = listeners().await;
         let (https_at, http_at) = (https.local_addr().unwrap(), http.local_addr().unwrap());
         let hand_over = HandOver::new(path.clone(), &https, &http).unwrap();
-        // The new edge is configured otherwise.
+        // The new edge has another configuration.
         let (sent, taken) = tokio::join!(hand_over.send(), take_over(&path, http_at, https_at));
         assert!(taken.is_err());
         assert!(sent.is_err());

@@ -1,11 +1,11 @@
-//! Whether this process has run all the time: one that was stopped, or whose machine was, has missed changes that nobody
-//! waited for, and does not know it.
+//! Detects that this process was paused, or its machine suspended, and so may have missed changes that nobody waited
+//! for.
 //!
-//! A task notes again and again until when memory may be believed ([`Awake::watch`]); a look at memory compares that with
-//! the clock, so it is seen by the very first request after a sleep, whatever runs first. That clock is the wall clock as the
-//! kernel last wrote it down, which costs next to nothing to read: it has gone on while the process was stopped or the machine
-//! slept. The task compares it with the time since the machine started, because a wall clock that leaps tells of a machine that
-//! was taken away and brought back. Once awake again, [`super::follow`] looks for what was missed.
+//! A task repeatedly records until when memory may be trusted ([`Awake::watch`]). Each lookup compares that deadline
+//! with the clock, so the first request after a sleep detects it, whatever runs first. The clock is the coarse wall
+//! clock, which is very cheap to read and keeps running while the process is stopped or the machine sleeps. The task
+//! also compares it with the time since boot, because a jump of the wall clock indicates a machine that was suspended
+//! and restored. After a sleep, [`super::follow`] looks up what was missed.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -20,26 +20,24 @@ use tokio::{
 
 use crate::limits;
 
-/// Until when memory may be believed.
+/// The deadline until which memory may be trusted.
 #[derive(Debug)]
 pub struct Awake {
-    /// By the wall clock, in milliseconds. Zero after a sleep, until what was missed was looked for.
+    /// The deadline on the wall clock, in milliseconds. Zero after a sleep, until a look for missed changes.
     until: AtomicU64,
-    /// When the process last noted that it runs, in milliseconds since the machine started.
+    /// The last time the process was recorded as running, in milliseconds since boot.
     noted: AtomicU64,
-    /// The sleeps that were noticed.
     sleeps: AtomicU64,
-    /// Notified when missed changes have to be looked for.
+    /// Notified when missed changes have to be looked up.
     slept: Notify,
-    /// Notified when missed changes were looked for.
+    /// Notified when missed changes have been looked up.
     woken: Notify,
 }
 
-/// A moment, in milliseconds of two clocks.
 #[derive(Debug, Clone, Copy)]
 struct Moment {
     wall: u64,
-    /// Since the machine started, with the time in which it slept.
+    /// Since boot, including time suspended.
     since_start: u64,
 }
 
@@ -50,7 +48,7 @@ impl Moment {
 }
 
 impl Default for Awake {
-    /// Awake for good, until it is watched.
+    /// Returns a value that is always awake until it is watched.
     fn default() -> Self {
         Self {
             until: AtomicU64::new(u64::MAX),
@@ -63,12 +61,12 @@ impl Default for Awake {
 }
 
 impl Awake {
-    /// Whether memory may be believed.
+    /// Returns whether memory may be trusted.
     pub fn is_awake(&self) -> bool {
         self.is_awake_at(wall())
     }
 
-    /// Done when memory may be believed.
+    /// Waits until memory may be trusted.
     pub(super) async fn woken(&self) {
         while !self.is_awake() {
             let woken = self.woken.notified();
@@ -79,7 +77,7 @@ impl Awake {
         }
     }
 
-    /// Notes that this process runs, for as long as it is polled.
+    /// Records that this process is running, for as long as it is polled.
     pub(super) async fn watch(&self) {
         let mut before = None;
         let mut every = interval(limits::AWAKE_EVERY);
@@ -91,17 +89,17 @@ impl Awake {
         }
     }
 
-    /// Done when changes may have been missed.
+    /// Waits until changes may have been missed.
     pub(super) async fn slept(&self) {
         self.slept.notified().await;
     }
 
-    /// The sleeps that were noticed, for [`Self::wake`].
+    /// Returns the number of detected sleeps, for [`Self::wake`].
     pub(super) fn sleeps(&self) -> u64 {
         self.sleeps.load(Ordering::Acquire)
     }
 
-    /// Notes that what was missed was looked for, if no sleep has been noticed since there were so many `sleeps`.
+    /// Ends a sleep after missed changes have been read, unless another sleep came after this number of `sleeps`.
     pub(super) fn wake(&self, sleeps: u64) {
         self.wake_at(Moment::now(), sleeps);
     }
@@ -118,7 +116,7 @@ impl Awake {
         wall < self.until.load(Ordering::Acquire)
     }
 
-    /// Notes that the process runs `now`, as it did `before`.
+    /// Records that the process is running `now`, as it was at `before`.
     fn note(&self, now: Moment, before: Option<Moment>) {
         let (has_slept, has_leapt) = before.map_or((false, false), |before| {
             let ran = now.since_start.saturating_sub(before.since_start);
@@ -139,11 +137,10 @@ impl Awake {
     }
 }
 
-/// [`limits::AWAKE_FOR`] in the unit of the clock.
 #[expect(clippy::cast_possible_truncation, reason = "less than a second")]
 const AWAKE_FOR: u64 = limits::AWAKE_FOR.as_millis() as u64;
 
-/// The wall clock as the kernel last wrote it down, some milliseconds ago. Takes a few nanoseconds.
+/// Returns the coarse wall clock, which lags some milliseconds and takes a few nanoseconds to read.
 fn wall() -> u64 {
     read(ClockId::RealtimeCoarse)
 }
@@ -158,7 +155,6 @@ mod tests {
 
     use super::*;
 
-    /// The moment so many milliseconds after some other.
     fn moment(millis: u64) -> Moment {
         Moment { wall: 1_700_000_000_000 + millis, since_start: 5_000 + millis }
     }

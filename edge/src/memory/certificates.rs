@@ -1,7 +1,7 @@
-//! Certificates by name, and what a listener makes of each.
+//! Certificates by name, each prepared for a listener.
 //!
-//! A certificate covers a name exactly, or as one of all children of a parent. The first is remembered by the name, the
-//! second once for all children, by `.parent`. A name's own certificate goes before its parent's.
+//! A certificate covers a name exactly, or as one of all children of a parent. The first kind is cached by name, the
+//! second once for all children, by `.parent`. A name's own certificate takes precedence over its parent's.
 
 use std::sync::Arc;
 
@@ -25,30 +25,29 @@ use super::{
 };
 use crate::limits::{self, Shares};
 
-/// The store of certificates.
+/// The certificates in the database, and what is needed to read them.
 pub struct CertificateStore {
-    /// Says which readings are current.
+    /// Determines which readings are current.
     pub marks: Arc<Marks>,
     /// The database.
     pub db: PgPool,
-    /// Opens the private keys.
+    /// Decrypts the private keys.
     pub key: EdgeKey,
-    /// Judges which certificates are valid now.
+    /// Determines which certificates are valid.
     pub clock: Clock,
     /// Loads the private keys.
     pub provider: Arc<CryptoProvider>,
-    /// Tells which names are somebody's domains: their certificates are presented only while they are attached.
+    /// Determines which names are custom domains: their certificates are presented only while they are attached.
     pub addresses: Addresses,
 }
 
-/// The certificates of this edge, each as the `V` that a listener presents, read through from the store.
+/// A read-through cache of this edge's certificates, each as the `V` that a listener presents.
 pub struct Certificates<V> {
     recall: Recall<Box<str>, V>,
     store: CertificateStore,
     prepare: Box<dyn Fn(CertifiedKey) -> Result<V, rustls::Error> + Send + Sync>,
 }
 
-/// Why a stored certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
 enum CertificateError {
     #[error(
@@ -62,7 +61,7 @@ enum CertificateError {
 }
 
 impl<V: Clone> Certificates<V> {
-    /// An empty memory, with room as in `shares`, before `store`. `prepare` makes of a certificate what is presented.
+    /// Creates an empty cache over `store` within `shares`. `prepare` converts a certificate to what is presented.
     pub fn new(
         store: CertificateStore,
         shares: &Shares,
@@ -74,7 +73,7 @@ impl<V: Clone> Certificates<V> {
             absent: shares.absences(),
             present_life: None,
             absent_life: Some(limits::NO_CERTIFICATE_LIFE),
-            // A visitor is told over TLS that nothing is known any more.
+            // Even with expired knowledge, visitors need TLS to receive the error.
             can_lapse: false,
             flights: limits::FLIGHTS,
             askers_per_client: limits::ASKERS_PER_CLIENT,
@@ -88,7 +87,7 @@ impl<V: Clone> Certificates<V> {
         Self { recall: Recall::new(store.marks.clone(), bounds), store, prepare: Box::new(prepare) }
     }
 
-    /// Returns what is presented to a visitor who asks for `name` (lower case), if memory knows it. Waits for nothing.
+    /// Returns what is presented for `name` (lower case), if it is cached. Never waits.
     pub fn remembered(&self, name: &str) -> Option<V> {
         match self.look(name) {
             Recollection::Present(value) => Some(value),
@@ -96,8 +95,7 @@ impl<V: Clone> Certificates<V> {
         }
     }
 
-    /// Returns what is presented to `asker`, who asks for `name` (lower case). When a new certificate cannot be read or
-    /// used, it is the last one that could.
+    /// Returns what is presented for `name` (lower case) to `asker`: the last usable value if a new one cannot be read.
     pub async fn find(&self, name: &str, asker: Client) -> Option<V> {
         let key: Box<str> = name.into();
         match self.recall.find_by(&key, asker, || self.look(name), |_| self.read(name)).await {
@@ -125,7 +123,7 @@ impl<V: Clone> Certificates<V> {
         let names: Vec<String> = std::iter::once(name.to_owned()).chain(wildcard).collect();
         let CertificateStore { marks, db, clock, addresses, .. } = &self.store;
         let failed = |error| RecallError::database("certificates", &error);
-        // Before the certificate: what is read may be newer than the reading says, never older. By how much is known after it.
+        // Read first: the certificate may be newer than the reading says, never older. The last extent limits that.
         let first = db::edges::routes::newest(db).await.map_err(failed)?;
         let domain = match addresses.classify(name) {
             HostKind::Site(key @ HostKey::Domain(_)) => Some(key.label()),
@@ -135,7 +133,7 @@ impl<V: Clone> Certificates<V> {
         let last_extent = db::edges::routes::newest(db).await.map_err(failed)?;
         let reading = |depends_on| marks.reading_between(&first, &last_extent, depends_on);
         let last = names.last().map_or(name, String::as_str);
-        // Of a domain, whether it is attached as well.
+        // A domain's certificate also depends on whether the domain is attached.
         let depends_on = [name, last, domain.as_deref().unwrap_or(last)];
         let Some(certificate) = covering else {
             return Ok(Read { key: name.into(), value: None, reading: reading(depends_on), bytes: 0 });
@@ -143,7 +141,7 @@ impl<V: Clone> Certificates<V> {
         let unusable = |error: CertificateError| RecallError::Unreadable(error.to_string().into());
         let (value, bytes) = self.prepare(&certificate).map_err(unusable)?;
         tracing::info!(name, id = certificate.id.as_str(), until = %certificate.not_after, "certificate loaded");
-        // Under the name that was asked for, not under all that it covers: for those another one may be newer.
+        // Cached under the requested name, not under all names it covers: another certificate may be newer for those.
         let is_own = !name.starts_with('*') && certificate.names.iter().any(|covered| covered == name);
         let (key, depends_on) = match wildcard_of(name) {
             Some(parent) if !is_own => (parent, [last; 3]),
@@ -152,7 +150,7 @@ impl<V: Clone> Certificates<V> {
         Ok(Read { key: key.into(), value: Some(value), reading: reading(depends_on), bytes })
     }
 
-    /// Opens a certificate's key. Returns what visitors are presented with, and the bytes of memory that it takes.
+    /// Decrypts a certificate's key. Returns what visitors are presented with, and the bytes of memory that it takes.
     fn prepare(&self, certificate: &Certificate) -> Result<(V, u64), CertificateError> {
         let chain = CertificateDer::pem_slice_iter(certificate.chain_pem.as_bytes()).collect::<Result<Vec<_>, _>>()?;
         let key = PrivateKeyDer::from_pem_slice(&certificate.open_key_at_edge(&self.store.key)?)?;
@@ -162,7 +160,7 @@ impl<V: Clone> Certificates<V> {
     }
 }
 
-/// `.parent` of `child.parent`.
+/// Returns `.parent` of `child.parent`.
 fn wildcard_of(name: &str) -> Option<&str> {
     name.find('.').map(|dot| &name[dot..])
 }

@@ -1,8 +1,7 @@
-//! Answers to the challenges of certificate authorities, read for each that asks and never remembered.
+//! Responses to the challenges of certificate authorities, read for each request and never cached.
 //!
-//! An answer has to be found at every edge as soon as it is committed, though Redis is away and nobody is told of it;
-//! and its absence is what strangers ask for, under names that they make up. So there is one indexed read for each
-//! question, and a bound on how many of them there are.
+//! Every edge has to find a response as soon as it is committed, even without Redis. Strangers request missing ones,
+//! under made-up names. So each request is one indexed read, and the number of concurrent reads is bounded.
 
 use db::certificates::challenges::{self, ChallengeKind};
 use domain::Clock;
@@ -13,7 +12,7 @@ use tokio::time::timeout;
 use super::RecallError;
 use crate::limits;
 
-/// The answers to challenges, as the database has them.
+/// The challenge responses in the database.
 pub struct Challenges {
     db: PgPool,
     clock: Clock,
@@ -21,7 +20,7 @@ pub struct Challenges {
 }
 
 impl Challenges {
-    /// The answers in `db`, which must be no copy: those lag behind.
+    /// Creates a reader of the responses in `db`, which must not be a replica: those lag behind.
     pub fn new(db: PgPool, clock: Clock) -> Self {
         let reads = Turns::new(Bounds {
             total: limits::CHALLENGE_READS,
@@ -32,19 +31,18 @@ impl Challenges {
         Self { db, clock, reads }
     }
 
-    /// Returns what `asker` is answered over HTTP at `host` for `token`, if that is a challenge.
+    /// Returns the response to the HTTP challenge `token` at `host`, if there is one.
     pub async fn over_http(&self, host: &str, token: &str, asker: Client) -> Result<Option<String>, RecallError> {
         let now = self.clock.now();
         self.read(asker, challenges::answer(&self.db, ChallengeKind::Http01, host, token, now)).await
     }
 
-    /// Returns the key authorization that the certificate for `name` has to prove to `asker`, if that is a challenge.
+    /// Returns the key authorization that the certificate for `name` has to prove to `asker`, if there is a challenge.
     pub async fn over_tls(&self, name: &str, asker: Client) -> Result<Option<String>, RecallError> {
         let now = self.clock.now();
         self.read(asker, challenges::newest(&self.db, ChallengeKind::TlsAlpn01, name, now)).await
     }
 
-    /// Runs `read` when it is the asker's turn.
     async fn read(
         &self,
         asker: Client,

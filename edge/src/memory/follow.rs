@@ -1,5 +1,5 @@
-//! Following the changes: heard over Redis, looked up in Postgres when some were missed or Redis is away, applied in
-//! order, and then acknowledged. What is heard and found is judged by [`super::progress`].
+//! Follows changes: receives them over Redis, looks them up in Postgres if some were missed or Redis is unreachable,
+//! applies them in order, and acknowledges them. [`super::progress`] decides what to do with each.
 
 use std::sync::Arc;
 
@@ -24,37 +24,33 @@ use super::{
 };
 use crate::limits;
 
-/// Applies changes to the marks, and tells admin how far it has come.
+/// Applies changes to the marks, and reports its progress to admin.
 pub struct Follower {
     marks: Arc<Marks>,
     progress: Progress,
-    /// What the database has lost, and does not know of yet.
+    /// Changes lost by the database that are not yet reported to it.
     losses: Vec<Loss>,
-    /// The name of the edge in reports of losses.
     edge: String,
     db: PgPool,
     redis: Redis,
     clock: Clock,
-    /// The position of the last change applied; none before Postgres has said where we start.
+    /// The position of the last applied change; `None` until the first look at Postgres.
     reached: watch::Sender<Option<Position>>,
-    /// Whether a change of another epoch was heard that could not be looked up.
+    /// Whether a change of another epoch was received that could not be looked up.
     is_in_doubt: bool,
-    /// The last time at which nothing was known to be missed.
+    /// The last time at which no change was known to be missing.
     confirmed: Timestamp,
-    /// Cancelled, as a signal, once Redis has taken our first heartbeat.
     announced: CancellationToken,
 }
 
-/// Why a subscription is no longer listened to.
 enum Silence {
-    /// Redis ended it.
     Ended,
-    /// It did not bring a change that Postgres has.
+    /// It did not deliver a change that Postgres has.
     Missed,
 }
 
 impl Follower {
-    /// A follower that raises `marks`, of the edge with this id.
+    /// Creates a follower for the edge with this ID that applies changes to `marks`.
     pub fn new(edge: String, marks: Arc<Marks>, db: PgPool, redis: Redis, clock: Clock) -> Self {
         let confirmed = clock.now();
         let (reached, announced) = (watch::Sender::new(None), CancellationToken::new());
@@ -63,13 +59,14 @@ impl Follower {
         Self { marks, progress, losses, edge, db, redis, clock, reached, is_in_doubt: false, confirmed, announced }
     }
 
-    /// Done once admin can know of this edge. A site that is served before could be remembered while admin, which
-    /// waits only for edges it has heard of, already says that every edge has forgotten it.
+    /// Waits until admin can know of this edge. Before that, admin, which waits only for known edges, could report that
+    /// every edge has dropped a site that this edge has just cached.
     pub fn announced(&self) -> impl Future<Output = ()> + Send + 'static {
         self.announced.clone().cancelled_owned()
     }
 
-    /// Tells admin over Redis and in Postgres that this edge lives and what it has applied, until `stop`; then that it leaves.
+    /// Reports over Redis and in Postgres that this edge is alive and what it has applied, and at `stop` that it
+    /// leaves.
     pub fn announcer(&self, stop: CancellationToken) -> impl Future<Output = ()> + Send + 'static {
         let (id, reached) = (self.edge.clone(), self.reached.subscribe());
         let record = record(self.db.clone(), id.clone(), reached.clone(), stop.clone());
@@ -124,14 +121,14 @@ impl Follower {
         Ok(subscriber)
     }
 
-    /// Applies what the subscription brings, until it ends or is found to have missed something.
+    /// Applies what the subscription delivers, until it ends or has missed a change.
     async fn listen(&mut self, subscription: PubSub) -> Silence {
         let mut changes = subscription.into_on_message();
         let marks = self.marks.clone();
-        // What happened before the subscription stood.
+        // Changes from before the subscription was active.
         self.catch_up().await;
         let mut look_at = Instant::now() + limits::LOOK_EVERY;
-        // A change that Postgres had before Redis brought it, and the time by which that is to have happened.
+        // A change that Postgres had before Redis delivered it, and the deadline for its delivery.
         let mut expected: Option<(i64, Instant)> = None;
         loop {
             let overdue = async {
@@ -141,7 +138,7 @@ impl Follower {
                 }
             };
             let looked = tokio::select! {
-                // Before it is said that a message did not come.
+                // Messages come first, before one is declared missing.
                 biased;
                 message = changes.next() => {
                     let Some(message) = message else { return Silence::Ended };
@@ -159,7 +156,7 @@ impl Follower {
                 () = sleep_until(look_at) => self.catch_up().await,
             };
             look_at = Instant::now() + if self.is_in_doubt { limits::LOOK_EVERY_ALONE } else { limits::LOOK_EVERY };
-            // Committed, and perhaps still on its way.
+            // The change is committed, but its message may still be in flight.
             if looked == Some(Looked::CaughtUp) && expected.is_none() {
                 let seq = self.progress.position().map(|position| position.seq);
                 expected = seq.map(|seq| (seq, Instant::now() + limits::MISSED_AFTER));
@@ -178,7 +175,7 @@ impl Follower {
             Heard::Unclear => {}
         }
         let is_foreign = change.epoch.is_some() && !self.progress.is_ours(change);
-        // That is looked up soon anyway; changes of our epoch are not to wait for it each time.
+        // A look is due soon anyway, and changes of our epoch must not wait for one each time.
         if is_foreign && self.is_in_doubt {
             return;
         }
@@ -187,7 +184,7 @@ impl Follower {
             self.is_in_doubt = !has_looked;
         } else if self.progress.position().is_none_or(|position| position.seq < change.seq) {
             if has_looked {
-                // A program at another database, or at a copy that was lost.
+                // Sent by a program at another database, or at a lost replica.
                 tracing::warn!(seq = change.seq, "Postgres does not have a change that was announced; ignoring it");
             } else {
                 tracing::warn!(seq = change.seq, "missed route changes cannot be read; forgetting all routes");
@@ -197,11 +194,11 @@ impl Follower {
         }
     }
 
-    /// Applies what Postgres has beyond what we reached; none when Postgres cannot be asked.
+    /// Applies the changes in Postgres after our position; `None` if Postgres cannot be read.
     async fn catch_up(&mut self) -> Option<Looked> {
         let sleeps = self.marks.awake().sleeps();
         let find = route_changes::from(&self.db, self.progress.asks_from(), Progress::most_changes());
-        // A database that hangs must not keep us from what Redis says.
+        // A hung database must not block messages from Redis.
         let found = timeout(limits::LOOK_WAIT, find).await.unwrap_or(Err(sqlx::Error::PoolTimedOut));
         let looked = match found {
             Ok(found) => {
@@ -222,10 +219,10 @@ impl Follower {
             }
         };
         self.marks.note_look();
-        // Also when Postgres is away: then admin can change nothing, and warm sites are served.
+        // Even if Postgres is unreachable: then admin cannot change anything, and warm sites are served.
         self.marks.awake().wake(sleeps);
         if looked.is_some() && !self.losses.is_empty() {
-            // Changes do not wait for a database that hangs; the next look tries again.
+            // Changes do not wait for a hung database; the next look tries again.
             if let Ok(Err(error)) = timeout(limits::RECORD_WAIT, self.report_losses()).await {
                 tracing::warn!(%error, "Postgres cannot be told which changes it has lost");
             }
@@ -233,7 +230,7 @@ impl Follower {
         looked
     }
 
-    /// Logs which changes the database has lost, as far as is known here, and tells it, so that admin tells the operator.
+    /// Logs the known lost changes, and records them in the database, so that admin notifies the operator.
     async fn report_losses(&mut self) -> Result<(), sqlx::Error> {
         while let Some(loss) = self.losses.last() {
             let found = match loss.first_known() {
@@ -254,7 +251,6 @@ impl Follower {
         Ok(())
     }
 
-    /// Has the announcer acknowledge what is applied.
     fn tell(&self) {
         self.reached.send_if_modified(|told| {
             let is_new = told.as_ref() != self.progress.position();
@@ -271,7 +267,7 @@ impl Follower {
     }
 }
 
-/// A task of its own, so that a slow Redis delays acknowledgements only, never the applying of changes.
+/// Runs in its own task, so that a slow Redis delays only acknowledgements, never the application of changes.
 async fn announce(
     redis: Redis,
     edge: String,
@@ -301,7 +297,7 @@ async fn announce(
     }
 }
 
-/// Records in Postgres how far this edge has come: there it is known while Redis is away as well.
+/// Records this edge's position in Postgres, where admin finds it even if Redis is unreachable.
 async fn record(db: PgPool, edge: String, reached: watch::Receiver<Option<Position>>, stop: CancellationToken) {
     let mut beat = interval(limits::RECORD_EVERY);
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);

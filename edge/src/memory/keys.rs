@@ -1,7 +1,7 @@
-//! Gateway keys: whose an `ai` token is.
+//! Gateway keys: the account of an `ai` token.
 //!
-//! That a token is nobody's is remembered until any token changes: a new one works immediately even where it was asked for
-//! before. A client that shows many tokens which are nobody's has to wait before another one is looked up.
+//! An unknown token is remembered until any token changes, so a new one works immediately even if it was presented
+//! before. A client that presents many unknown tokens has to wait.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,55 +23,55 @@ use super::{
 };
 use crate::limits::{self, Shares};
 
-/// A key that works.
+/// A valid key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GatewayKey {
     /// The token.
     pub token: TokenId,
-    /// The account that pays for what the key is used for.
+    /// The account that pays for the use of the key.
     pub account: Account,
-    /// The account and who stands behind it, as who pays for what the key uses of this edge.
+    /// The account and the person behind it, as the payer of what the key uses of this edge.
     pub payer: PayingAccount,
-    /// The plan that the account is subscribed to, if it is to one.
+    /// The plan that the account is subscribed to, if any.
     pub subscribed: Option<String>,
-    /// The plan for which the account's present month was charged, when something was.
+    /// The plan for which the account's current month was charged, if any.
     pub charged: Option<String>,
-    /// The most that the key may cost in a month.
+    /// The maximum cost of the key per month.
     pub limit: Option<Microcents>,
-    /// The most that all keys of the account may cost in a month.
+    /// The maximum cost of all keys of the account per month.
     pub account_limit: Option<Microcents>,
-    /// What the key may ask less of than its plan allows.
+    /// Limits of the key that are below those of its plan.
     pub asks: KeyLimits,
-    /// The names that the account has given to models, if it has.
+    /// The account's own names for models, if any.
     pub aliases: Option<Arc<ModelAliases>>,
     /// Whether the operator has suspended the account, or all people who own it.
     pub is_suspended: bool,
 }
 
-/// Why it is not known whose a key is.
+/// Why the account of a key is not known.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum KeyError {
     /// The key could not be read.
     #[error(transparent)]
     Recall(#[from] RecallError),
-    /// The client has shown too many keys that are nobody's, and is to wait so long.
+    /// The client has presented too many unknown keys, and has to wait for this long.
     #[error("too many keys of this client are nobody's")]
     TooManyUnknown(Duration),
 }
 
-/// The gateway's keys, read through from Postgres.
+/// A read-through cache of the gateway's keys over Postgres.
 pub struct Keys {
     recall: Recall<TokenHash, Arc<GatewayKey>>,
     unknown: Unknown,
     marks: Arc<Marks>,
-    /// Asked first: a replica nearby, if there is one.
+    /// Queried first: a nearby replica, if there is one.
     near: PgPool,
-    /// Asked when the first answer was too old.
+    /// Queried if the first result was too old.
     primary: PgPool,
 }
 
 impl Keys {
-    /// An empty memory, with room as in `shares`, before the database, emptied by changes that reach `marks`.
+    /// Creates an empty cache over the database within `shares`. Changes that reach `marks` invalidate it.
     pub fn new(marks: Arc<Marks>, near: PgPool, primary: PgPool, shares: &Shares) -> Self {
         let bounds = Bounds {
             present: shares.keys,
@@ -93,7 +93,7 @@ impl Keys {
         Self { recall, unknown, marks, near, primary }
     }
 
-    /// The key with this secret, which `asker` shows; none when it is nobody's, revoked, or not for the gateway.
+    /// Returns the key with the secret that `asker` presents; `None` if it is unknown, revoked, or not for the gateway.
     pub async fn find(&self, secret: &TokenSecret, asker: Client) -> Result<Option<Arc<GatewayKey>>, KeyError> {
         let hash = secret.hash();
         match self.recall.remembered(&hash) {

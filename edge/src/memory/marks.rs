@@ -1,14 +1,14 @@
 //! Marks: which readings are still current, because nothing that they depend on has changed since.
 //!
-//! A reading carries the `seq` of its snapshot. An applied change raises a mark for its subject and its hosts; a reading
-//! is current only while none of its marks is above its `seq`. So nothing is searched or removed when a change comes, in
-//! O(1) for a subject of any size, and it does not matter in which order a read and a change arrive here: a reading
-//! from before the change is never current after it.
+//! A reading carries the `seq` of its snapshot. Applying a change raises the marks of its subject and its hosts, and a
+//! reading is current only while none of its marks exceeds its `seq`. So invalidation needs no search: it is O(1) for a
+//! subject of any size. The order in which a read and a change arrive here does not matter: a reading from before the
+//! change is never current after it.
 //!
-//! Marks are shared: the names are hashed into a fixed table. Two that collide cost an unneeded read, never a stale one.
+//! Marks are shared: names are hashed into a fixed table. A collision costs an unneeded read, never a stale one.
 //!
-//! All of this is of one epoch of the database, the one that [`super::progress`] has adopted. A reading of another epoch (of a
-//! lagging copy, or of a database whose history this edge has not verified yet) is foreign: it is never current.
+//! All marks belong to one epoch of the database, which [`super::progress`] has adopted. A reading of another epoch (of
+//! a lagging replica, or of a database whose history this edge has not verified yet) is foreign, and never current.
 
 use std::{
     hash::{BuildHasher as _, RandomState},
@@ -31,38 +31,36 @@ use crate::limits;
 /// A power of two; 512 KiB of marks.
 const MARKS: usize = 1 << 16;
 
-/// The newest applied change of each name.
+/// The latest applied change of each name.
 pub struct Marks {
-    /// The newest change of the names that share a mark.
+    /// The latest change of the names that share a mark.
     newest: Box<[AtomicI64]>,
     /// Readings from before this change are not current, whatever they depend on.
     floor: AtomicI64,
-    /// Whether neither Redis nor Postgres has confirmed anything for too long.
+    /// Whether neither Redis nor Postgres has confirmed the state for too long.
     lapsed: AtomicBool,
-    /// Whether this process has run all the time.
+    /// Detects that this process did not run all the time.
     awake: Awake,
-    /// The change up to which all are applied; the least number before it is known.
+    /// The change up to which all are applied; `i64::MIN` before it is known.
     applied: AtomicI64,
-    /// The number of times that the order of changes began anew. Readings of another era are not current.
+    /// The number of times that the order of changes restarted. Readings of another era are not current.
     era: AtomicU32,
     history: Mutex<History>,
-    /// Notified when a reading met an epoch that is not the adopted one.
+    /// Notified when a reading has an epoch other than the adopted one.
     doubted: Notify,
-    /// Notified when Postgres was asked where the order of changes stands.
+    /// Notified when Postgres was queried for the current position.
     looked: Notify,
     hasher: RandomState,
 }
 
-/// The history that the marks belong to.
 #[derive(Debug)]
 struct History {
-    /// The epoch; none before it is known.
     epoch: Option<Epoch>,
-    /// The greatest end of a reading in this era. It may be of a change that is not applied yet, or has no number.
+    /// The greatest end of a reading in this era, which may be of a change that is not applied yet, or has no number.
     newest_reading: i64,
 }
 
-/// The place of something read in the order of changes, and the marks of what it depends on.
+/// The position of a read value in the order of changes, and the marks of what it depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading {
     seq: i64,
@@ -70,8 +68,7 @@ pub struct Reading {
     marks: [u16; 3],
 }
 
-/// A place in the order of changes: all up to it were applied here before something was asked of admin, whose answer therefore
-/// has them in it.
+/// A position up to which all changes were applied before a request to admin, whose response includes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
     seq: i64,
@@ -96,19 +93,19 @@ impl Default for Marks {
 }
 
 impl Marks {
-    /// The name that a change of any token raises the mark of: for what was read of a token that was not there.
+    /// The name whose mark a change of any token raises, for readings of a missing token.
     pub const ANY_TOKEN: &'static str = TokenId::PREFIX;
-    /// The name whose mark another epoch raises: for what was read at a [`Moment`].
+    /// The name whose mark a new epoch raises, for readings at a [`Moment`].
     const ANY_EPOCH: &'static str = "epoch";
-    /// The era of a reading that is of another epoch. No era that begins has this number.
+    /// The era of a reading of another epoch. No actual era has this number.
     const FOREIGN: u32 = u32::MAX;
 
-    /// A reading that includes these changes, and that a change of any of these names overtakes.
+    /// Creates a reading that includes the changes in `extent`, and that a change of any of `names` overtakes.
     pub fn reading(&self, extent: &Extent, names: [&str; 3]) -> Reading {
         self.reading_between(extent, extent, names)
     }
 
-    /// A reading that was made after one with the `first` extent and before one with the `last`.
+    /// Creates a reading that was made after one with the `first` extent and before one with the `last`.
     pub fn reading_between(&self, first: &Extent, last: &Extent, names: [&str; 3]) -> Reading {
         let mut history = self.history();
         let is_ours = [first, last].iter().all(|at| history.epoch.as_ref() == Some(&at.position.epoch));
@@ -121,33 +118,32 @@ impl Marks {
         Reading { seq: first.position.seq, era, marks: names.map(|name| self.mark_of(name)) }
     }
 
-    /// The change up to which all are applied; none before it is known.
+    /// Returns the change up to which all are applied; `None` before it is known.
     pub fn applied(&self) -> Option<i64> {
         Some(self.applied.load(Ordering::Acquire)).filter(|seq| *seq != i64::MIN)
     }
 
-    /// The present place in the order of changes, once it is known.
+    /// Returns the current position in the order of changes, once it is known.
     pub fn moment(&self) -> Option<Moment> {
-        // The era first: one that begins meanwhile has not applied anything yet.
+        // Load the era first: one that starts meanwhile has not applied anything yet.
         let era = self.era.load(Ordering::Acquire);
         let seq = self.applied.load(Ordering::Acquire);
         (seq != i64::MIN).then_some(Moment { seq, era })
     }
 
-    /// A reading of what was asked for at this `moment` that a change of `name` overtakes, and another epoch: how much newer than the
-    /// moment it is, is not known, so it may be of a change that was lost.
+    /// Creates a reading of a value requested at `moment`. A change of `name` overtakes it, and so does another epoch:
+    /// the value may be newer than the moment, and stem from a lost change.
     pub fn reading_at(&self, moment: Moment, name: &str) -> Reading {
         let marks = [name, name, Self::ANY_EPOCH].map(|name| self.mark_of(name));
         Reading { seq: moment.seq, era: moment.era, marks }
     }
 
-    /// Whether the reading is of another epoch than the one that was adopted when it was made.
+    /// Returns whether the reading is of an epoch other than the one adopted when it was made.
     pub fn is_foreign(reading: &Reading) -> bool {
         reading.era == Self::FOREIGN
     }
 
-    /// Has Postgres asked where the order of changes stands, because it seems to be in another epoch. Done once it was asked, or after
-    /// [`limits::LOOK_WAIT`].
+    /// Has Postgres queried for its position, which seems to be in another epoch. Waits at most [`limits::LOOK_WAIT`].
     pub(super) async fn settle_epoch(&self) {
         let mut looked = std::pin::pin!(self.looked.notified());
         looked.as_mut().enable();
@@ -155,7 +151,7 @@ impl Marks {
         let _ = timeout(limits::LOOK_WAIT, looked).await;
     }
 
-    /// Done when Postgres has to be asked out of turn: this process has slept, or a reading met another epoch.
+    /// Waits until Postgres has to be queried out of turn: this process has slept, or a reading has another epoch.
     pub(super) async fn look_wanted(&self) {
         tokio::select! {
             () = self.awake.slept() => {}
@@ -163,12 +159,11 @@ impl Marks {
         }
     }
 
-    /// Notes that Postgres was asked, in vain or not.
     pub(super) fn note_look(&self) {
         self.looked.notify_waiters();
     }
 
-    /// Whether no change of what the reading depends on was applied that is newer than it.
+    /// Returns whether no newer change of what the reading depends on was applied.
     pub fn is_current(&self, reading: &Reading) -> bool {
         let mark = |at: u16| self.newest[usize::from(at)].load(Ordering::Acquire);
         reading.marks.iter().all(|at| reading.seq >= mark(*at))
@@ -176,17 +171,17 @@ impl Marks {
             && reading.era == self.era.load(Ordering::Acquire)
     }
 
-    /// Whether no change of `name` was applied that is newer than the reading.
+    /// Returns whether no change of `name` newer than the reading was applied.
     pub fn is_untouched(&self, reading: &Reading, name: &str) -> bool {
         reading.seq >= self.newest[usize::from(self.mark_of(name))].load(Ordering::Acquire)
     }
 
-    /// Whether nothing was confirmed for so long that memory is not to be believed.
+    /// Returns whether the state was unconfirmed for so long that memory must not be trusted.
     pub fn has_lapsed(&self) -> bool {
         self.lapsed.load(Ordering::Relaxed)
     }
 
-    /// Whether this process has run all the time, and so can have missed nothing.
+    /// Returns the detector of whether this process has run all the time, and so cannot have missed changes.
     pub fn awake(&self) -> &Awake {
         &self.awake
     }
@@ -195,13 +190,13 @@ impl Marks {
         self.lapsed.store(lapsed, Ordering::Relaxed);
     }
 
-    /// Ends what was read before `change` of its subject and its hosts.
+    /// Invalidates readings from before `change` of its subject and its hosts.
     pub(crate) fn apply(&self, change: &RouteChange) {
         let more = match &change.subject {
             Subject::Token(_) => Some(Self::ANY_TOKEN),
-            // The account's keys carry what its plan allows.
+            // The account's keys contain the limits of its plan.
             Subject::Plan(plan) => Some(plan.account().as_str()),
-            // Nothing is remembered of a thing of an unknown kind, but its hosts may be of known ones.
+            // Subjects of an unknown kind are not cached, but their hosts may be of known kinds.
             Subject::Project(_)
             | Subject::Org(_)
             | Subject::User(_)
@@ -214,23 +209,24 @@ impl Marks {
         }
     }
 
-    /// Notes that every change up to `seq` is applied.
     pub(crate) fn set_applied(&self, seq: i64) {
         self.applied.store(seq, Ordering::Release);
     }
 
-    /// Ends whatever was read before change `seq`.
+    /// Invalidates all readings from before change `seq`.
     pub(super) fn forget_before(&self, seq: i64) {
         self.floor.fetch_max(seq, Ordering::AcqRel);
     }
 
-    /// Begins with the first epoch that is known.
+    /// Sets the first known epoch.
     pub(crate) fn begin(&self, epoch: Epoch) {
         self.history().epoch = Some(epoch);
     }
 
-    /// Goes on in `newest`'s epoch with everything that was read, after it was verified that the changes up to `reached` are in
-    /// it. Returns false, and changes nothing, when something was read that is newer than these: it may be of a lost change.
+    /// Adopts the epoch of `newest` and keeps all readings, after it was verified that it includes the changes up to
+    /// `reached`.
+    ///
+    /// Returns false, and changes nothing, if any reading is newer than `reached`: it may be of a lost change.
     pub(super) fn adopt(&self, newest: &Position, reached: i64) -> bool {
         let mut history = self.history();
         if history.newest_reading > reached {
@@ -241,9 +237,9 @@ impl Marks {
         true
     }
 
-    /// Ends whatever was read, and lowers every mark: the order of changes began anew, in `epoch`.
+    /// Invalidates all readings, and lowers every mark: the order of changes restarted, in `epoch`.
     pub(crate) fn start_over(&self, epoch: Epoch) {
-        // Held to the end, so that a reading is of one of the two eras as a whole.
+        // Held to the end, so that each reading belongs entirely to one of the two eras.
         let mut history = self.history();
         *history = History { epoch: Some(epoch), newest_reading: i64::MIN };
         self.applied.store(i64::MIN, Ordering::Release);

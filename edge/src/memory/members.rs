@@ -1,4 +1,4 @@
-//! Membership of organizations: what the gates of their sites ask at every request.
+//! Memberships of organizations, which the gates of their sites check at every request.
 
 use std::sync::Arc;
 
@@ -13,23 +13,23 @@ use super::{
 };
 use crate::limits::{self, Shares};
 
-/// A person's place in an organization, as far as gates care.
+/// A person's membership of an organization, as far as gates need it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Membership {
-    /// The number of times that the person has signed out everywhere: a cookie from before is refused.
+    /// The number of times that the person has signed out everywhere: an older cookie is rejected.
     pub gate_version: i64,
 }
 
-/// Knows who belongs to an organization, and which tickets the console has issued.
+/// Looks up members of organizations, and tickets issued by the console.
 #[async_trait]
 pub trait Members: Send + Sync {
-    /// The user's place in the org, if they have one, for a visit of `asker`.
+    /// Returns the user's membership of the org, if any, for a visit of `asker`.
     async fn membership(&self, org: &OrgId, user: &UserId, asker: Client) -> Result<Option<Membership>, RecallError>;
-    /// Takes a ticket out: the first to ask has it.
+    /// Removes and returns a ticket: only the first caller gets it.
     async fn take_ticket(&self, secret_hash: &[u8; 32]) -> Result<Option<Ticket>, RecallError>;
 }
 
-/// The members of organizations, read through from `source`.
+/// A read-through cache of the members of organizations over `source`.
 pub struct OrgMembers<S = Postgres> {
     recall: Recall<(OrgId, UserId), Membership>,
     marks: Arc<Marks>,
@@ -37,7 +37,7 @@ pub struct OrgMembers<S = Postgres> {
 }
 
 impl<S: Source> OrgMembers<S> {
-    /// An empty memory, with room as in `shares`, before `source`, emptied by changes that reach `marks`.
+    /// Creates an empty cache over `source` with the capacity in `shares`. Changes that reach `marks` invalidate it.
     pub fn new(marks: Arc<Marks>, source: S, shares: &Shares) -> Self {
         let bounds = Bounds {
             present: shares.members,

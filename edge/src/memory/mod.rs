@@ -1,8 +1,8 @@
-//! What an edge remembers of what changes, the reads that fill the memory, and the changes that empty it.
+//! The edge's caches of mutable state, the reads that fill them, and the changes that invalidate them.
 //!
-//! [`recall`] is the read-through memory, [`marks`] knows which of its readings are still current, [`follow`] hears of
-//! changes, [`progress`] judges them and raises marks, [`awake`] says when some may have been missed; SQL is in `db`. Start with
-//! [`recall`], then [`Routes::site`].
+//! [`recall`] is the read-through cache, [`marks`] knows which readings are still current, [`follow`] receives changes,
+//! [`progress`] decides about them and raises marks, and [`awake`] detects when some may have been missed. SQL is in
+//! `db`. Start with [`recall`], then [`Routes::site`].
 
 pub mod awake;
 pub mod certificates;

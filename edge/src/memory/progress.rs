@@ -1,11 +1,12 @@
-//! How far this edge has come in the order of changes, and the judgement of what it hears and finds.
+//! This edge's position in the order of changes, and the decision about each change that it receives or looks up.
 //!
-//! A change that is next in our epoch is applied. Whatever does not fit (a gap, another epoch, none) is [`Heard::Unclear`], and
-//! Postgres is asked. Postgres may itself be in another epoch than we are: after a restart that lost nothing, or after the promotion
-//! of a copy that lacks changes which are applied here. The change that was applied last tells the two apart: it is still there,
-//! with its nonce, or it is not. As long as that is not known, the position stays in the former epoch, in which admin does not count it.
+//! The next change in our epoch is applied. For anything else (a gap, another epoch, no epoch), [`Heard::Unclear`]
+//! makes the caller query Postgres. Postgres may itself be in another epoch than we are: after a restart that lost
+//! nothing, or after the promotion of a replica that lacks changes applied here. The last applied change distinguishes
+//! the two: it is still there with its nonce, or it is not. Until that is known, the position stays in the former
+//! epoch, in which admin does not count it.
 //!
-//! Nothing here waits. [`super::follow`] hears and asks.
+//! This module does no I/O. [`super::follow`] receives and queries.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -15,44 +16,42 @@ use domain::{Position, RouteChange};
 use super::Marks;
 use crate::limits;
 
-/// The changes that were applied, up to one.
+/// The changes applied so far, up to a position.
 pub(super) struct Progress {
     marks: Arc<Marks>,
     reached: Option<Reached>,
-    /// The changes that were applied last, oldest first: nobody else knows of them when the database loses them.
+    /// The most recently applied changes, oldest first: if the database loses them, they are known only here.
     recent: VecDeque<RouteChange>,
-    /// What the database lacks since the last look; see [`Self::take_loss`].
+    /// The loss found by the last look; see [`Self::take_loss`].
     loss: Option<Loss>,
 }
 
-/// Changes that were applied here, of which the database lacks some.
+/// Changes applied here, some of which the database lacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Loss {
-    /// The position up to which they were applied.
     pub(super) reached: Position,
-    /// The newest position of the database that lacks them.
+    /// The newest position of the database that lacks some.
     pub(super) newest: Position,
-    /// The changes that were applied last, oldest first.
     recent: Vec<RouteChange>,
 }
 
 impl Loss {
-    /// The number of the first change that is known here: from there on the database has to be asked which ones it has.
+    /// Returns the number of the first change remembered here, from which the database has to be queried.
     pub(super) fn first_known(&self) -> Option<i64> {
         self.recent.first().map(|change| change.seq)
     }
 
-    /// Judges which changes are lost, by what the database has from [`Self::first_known`] on.
+    /// Determines which changes are lost, given what the database has from [`Self::first_known`] on.
     pub(super) fn judge(&self, found: &[RouteChange]) -> LostChanges {
         let oldest_found = found.first().map(|change| change.seq);
         let is_lost = |change: &&RouteChange| match found.iter().find(|found| found.seq == change.seq) {
             Some(found) => change.nonce.is_some() && change.nonce != found.nonce,
-            // An older one was pruned.
+            // An older change was pruned.
             None => oldest_found.is_none_or(|oldest| change.seq > oldest),
         };
         let lost: Vec<&RouteChange> = self.recent.iter().filter(is_lost).collect();
         let last_seq = self.reached.seq;
-        // Of what is not remembered only the number is known.
+        // Only the numbers of forgotten changes are known.
         let first_seq = lost.first().map_or_else(|| last_seq.min(self.newest.seq + 1), |change| change.seq);
         let mut subjects: Vec<String> = lost
             .iter()
@@ -65,53 +64,48 @@ impl Loss {
     }
 }
 
-/// The last change that was applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Reached {
     position: Position,
-    /// Its nonce; none while only its `seq` is known.
+    /// Its nonce; `None` while only its `seq` is known.
     nonce: Option<i64>,
 }
 
-/// What became of a change that was heard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Heard {
-    /// It was the next one, and is applied.
+    /// It was the next one, and is now applied.
     Applied,
-    /// It had been applied before.
+    /// It was already applied.
     Known,
-    /// Postgres has to be asked.
+    /// Postgres has to be queried.
     Unclear,
 }
 
-/// What became of what Postgres has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Looked {
-    /// There was nothing new.
+    /// There was no new change.
     Current,
-    /// Something new is applied.
+    /// New changes were applied.
     CaughtUp,
-    /// Nothing was known before, or all that was is forgotten, because changes that were applied here are lost.
+    /// This was the first look, or everything was discarded because applied changes are lost.
     Anew,
 }
 
 impl Progress {
-    /// No progress: nothing is known before the first look.
     pub(super) fn new(marks: Arc<Marks>) -> Self {
         Self { marks, reached: None, recent: VecDeque::new(), loss: None }
     }
 
-    /// The position up to which everything is applied: what may be acknowledged.
+    /// Returns the position up to which everything is applied, which may be acknowledged.
     pub(super) fn position(&self) -> Option<&Position> {
         self.reached.as_ref().map(|reached| &reached.position)
     }
 
-    /// The `seq` from which on Postgres is asked: that of the last change, which is to show its nonce.
+    /// Returns the `seq` from which Postgres is queried: that of the last change, to compare its nonce.
     pub(super) fn asks_from(&self) -> Option<i64> {
         self.position().map(|position| position.seq)
     }
 
-    /// Whether the change is of our epoch.
     pub(super) fn is_ours(&self, change: &RouteChange) -> bool {
         self.position().is_some_and(|position| change.epoch.as_ref() == Some(&position.epoch))
     }
@@ -132,9 +126,8 @@ impl Progress {
         Heard::Applied
     }
 
-    /// Forgets whatever is older than a change that was heard, because what was missed before it cannot be read.
-    ///
-    /// Only for a change of our epoch, or of a program that knows of none: of another epoch nothing is known.
+    /// Invalidates everything older than a received change, because the changes missed before it cannot be read. Only
+    /// for our epoch, or a program that does not know epochs.
     pub(super) fn skip_to(&mut self, change: &RouteChange) {
         let Some(position) = self.position().filter(|position| position.seq < change.seq) else { return };
         let position = Position { seq: change.seq, ..position.clone() };
@@ -142,7 +135,7 @@ impl Progress {
         self.reach(position, change.nonce);
     }
 
-    /// Applies what Postgres has, which was asked for changes from [`Self::asks_from`] on.
+    /// Applies changes that Postgres returned for a query from [`Self::asks_from`] on.
     pub(super) fn look(&mut self, found: &Found) -> Looked {
         let Found { newest, changes } = found;
         let nonce_of = |seq| changes.iter().find(|change| change.seq == seq).and_then(|change| change.nonce);
@@ -163,7 +156,7 @@ impl Progress {
             newest.seq >= position.seq && !is_other
         };
         if !is_kept {
-            // Before the first change there was nothing to be lost, and next to nothing is remembered.
+            // Before the first change nothing could be lost, and hardly anything is cached.
             if position.seq > 0 {
                 tracing::warn!(
                     reached = position.seq,
@@ -187,7 +180,7 @@ impl Progress {
             return Looked::Current;
         }
         let mut missed = changes.iter().filter(|change| change.seq > position.seq).peekable();
-        // Old changes are pruned in time, and too many are not read: then what they touched is not known.
+        // Old changes are pruned in time, and the number read is bounded: the subjects of the others are unknown.
         let is_whole = missed.peek().is_some_and(|first| first.seq == position.seq + 1)
             && changes.last().is_some_and(|last| last.seq == newest.seq);
         if !is_whole {
@@ -200,7 +193,6 @@ impl Progress {
         Looked::CaughtUp
     }
 
-    /// Takes out what the last look has found lost.
     pub(super) fn take_loss(&mut self) -> Option<Loss> {
         self.loss.take()
     }
@@ -213,12 +205,12 @@ impl Progress {
         self.recent.push_back(change.clone());
     }
 
-    /// The most changes that a look reads: the last one that was applied, and as many missed ones as there may be.
+    /// Returns the maximum number of changes that a look reads: the last applied one, and the maximum of missed ones.
     pub(super) const fn most_changes() -> i64 {
         limits::MISSED_CHANGES + 1
     }
 
-    /// Only after everything up to `position` is applied.
+    /// Call only after everything up to `position` is applied.
     fn reach(&mut self, position: Position, nonce: Option<i64>) {
         self.marks.set_applied(position.seq);
         self.reached = Some(Reached { position, nonce });

@@ -1,12 +1,12 @@
-//! The read-through memory: what is remembered of a key, else one read of it.
+//! The read-through cache: returns a key's cached value, or reads it once.
 //!
-//! A key that is not remembered is read by one reader; the others that ask for the same key wait, and find what was read.
-//! A read that a change overtook is repeated, and one that is of another epoch of the database; one that failed is not repeated for a moment, for this key alone. Readers
-//! of different keys wait for each other only when [`Bounds::reads`] are under way, or those that are one client's share;
-//! then the clients take turns.
+//! One reader reads a key that is not cached; others that request the same key wait for its result. A read is repeated
+//! if a change overtook it or it is of another epoch of the database. A failed read of a key is not repeated for a
+//! moment. Readers of different keys wait for each other only when [`Bounds::reads`], or one client's share, are in
+//! progress; then clients take turns.
 //!
-//! Keys that have a value and keys that have none are remembered apart, so that a flood of made-up keys evicts no real one.
-//! A remembered value ends by a change ([`super::marks`]), by age where it has a bound, or when there is no more room.
+//! Keys with a value and missing keys are cached separately, so that a flood of made-up keys evicts no real one. A
+//! cached value ends through a change ([`super::marks`]), through its maximum age if it has one, or through eviction.
 
 use std::{
     collections::HashMap,
@@ -21,54 +21,54 @@ use tokio::time::{Instant, timeout};
 
 use super::marks::{Marks, Reading};
 
-/// The hasher is keyed: strangers choose host names and tokens.
+/// The hasher is keyed, because strangers choose host names and tokens.
 type Cache<K, V, W = UnitWeighter> = quick_cache::sync::Cache<K, V, W, RandomState>;
 
-/// The bounds of one memory.
+/// The limits of one cache.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// Bytes of the keys that are remembered with their value, by what their reads say.
+    /// Bytes of cached values, as reported by their reads.
     pub present: u64,
-    /// Bytes of one of them, usually.
+    /// Usual bytes of one cached value.
     pub usual: u64,
-    /// Keys remembered to have no value.
+    /// Number of cached missing keys.
     pub absent: usize,
-    /// Age at which a remembered value is read anew although nothing changed.
+    /// Age at which a cached value is read again although nothing changed.
     pub present_life: Option<Duration>,
-    /// Age at which a remembered lack of a value is read anew although nothing changed.
+    /// Age at which a missing key is read again although nothing changed.
     pub absent_life: Option<Duration>,
-    /// Whether what is remembered ends when no change could be looked up for too long ([`Marks::has_lapsed`]).
+    /// Whether cached values end if changes could not be looked up for too long ([`Marks::has_lapsed`]).
     pub can_lapse: bool,
-    /// Keys that are being read or waited for at the same time. Beyond it askers are refused.
+    /// Keys that are concurrently read or waited for. Beyond it requests fail.
     pub flights: usize,
-    /// Askers of one client that wait for a read. Beyond it they are refused.
+    /// Requests of one client waiting for a read. Beyond it they fail.
     pub askers_per_client: usize,
-    /// Reads under way at the same time. Beyond it readers wait for a turn.
+    /// Concurrent reads. Further readers wait for a turn.
     pub reads: usize,
-    /// Reads under way at the same time for one client.
+    /// Concurrent reads for one client.
     pub reads_per_client: usize,
-    /// Longest wait of one asker, for the key's turn, its client's and the read.
+    /// Maximum wait of one request, for the key's turn, its client's turn and the read.
     pub wait: Duration,
-    /// Reads of one key that may each be overtaken by a change before the asker is refused.
+    /// Reads of one key that changes may overtake before the request fails.
     pub tries: usize,
-    /// Time after a failed read in which the same key is not read again.
+    /// Backoff after a failed read of a key.
     pub back_off: Duration,
     /// Keys whose failed read is remembered.
     pub failures: usize,
 }
 
-/// The knowledge that memory has of a key.
+/// The result of a cache lookup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Recollection<V> {
     /// The key has this value.
     Present(V),
     /// The key has no value.
     Absent,
-    /// Memory holds nothing of the key that is current.
+    /// The cache holds nothing current for the key.
     Unknown,
 }
 
-/// Why a key's value is not known. The asker may come again soon.
+/// Why a key's value is not known. The client may retry soon.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum RecallError {
     /// The source cannot be read.
@@ -77,36 +77,33 @@ pub enum RecallError {
     /// The key changes faster than it can be read.
     #[error("it kept changing while it was read")]
     Unsettled,
-    /// As many keys as may be are being read.
+    /// The maximum of keys is being read.
     #[error("too many others are being read")]
     Busy,
-    /// The asker has asked for too many keys that are nobody's, and is to wait so long. Nothing was read.
+    /// The client has asked for too many unknown keys, and has to wait for this long. Nothing was read.
     #[error("the client asks for too many that are nobody's")]
     TooManyUnknown(Duration),
 }
 
-/// The result of one read of a key.
 pub(super) struct Read<K, V> {
-    /// The key to remember it by. Nearly always the one that was asked for.
+    /// The key to cache it under. Nearly always the requested one.
     pub(super) key: K,
-    /// The value, if there is one.
     pub(super) value: Option<V>,
-    /// As of when, and what overtakes it.
+    /// The position as of which it was read, and what overtakes it.
     pub(super) reading: Reading,
-    /// Bytes that are taken while key and value are remembered.
+    /// Bytes that the cached key and value take.
     pub(super) bytes: u64,
 }
 
-/// A read-through memory of `K` → `V`.
+/// A read-through cache of `K` → `V`.
 pub struct Recall<K, V> {
     marks: Arc<Marks>,
     bounds: Bounds,
     present: Cache<K, Remembered<V>, ByBytes>,
     absent: Cache<K, Remembered<()>>,
     failures: Cache<K, Instant>,
-    /// The turn of each key that is being read. An entry is there for as long as somebody waits for it.
+    /// The turn of each key that is being read. An entry exists for as long as a request waits for it.
     flights: Mutex<HashMap<K, Arc<tokio::sync::Mutex<()>>>>,
-    /// The askers that wait for a read.
     askers: Turns<Client>,
     reads: Turns<Client>,
 }
@@ -125,7 +122,6 @@ impl<V> Remembered<V> {
     }
 }
 
-/// The weight of an entry: the bytes that it takes.
 #[derive(Clone)]
 struct ByBytes;
 
@@ -136,7 +132,7 @@ impl<K, V> Weighter<K, Remembered<V>> for ByBytes {
 }
 
 impl RecallError {
-    /// A database that failed while it was asked for `what`.
+    /// Creates the error of a database that failed to read `what`, and counts it.
     pub(super) fn database(what: &'static str, error: &sqlx::Error) -> Self {
         crate::metrics::postgres_failed(what, error);
         Self::Unreadable(format!("{what}: {error}").into())
@@ -144,7 +140,6 @@ impl RecallError {
 }
 
 impl<K: Eq + Hash + Clone, V: Clone> Recall<K, V> {
-    /// An empty memory, emptied by the changes that reach `marks`.
     pub(super) fn new(marks: Arc<Marks>, bounds: Bounds) -> Self {
         Self {
             marks,
@@ -158,7 +153,7 @@ impl<K: Eq + Hash + Clone, V: Clone> Recall<K, V> {
             failures: cache(bounds.failures, bounds.failures as u64, UnitWeighter),
             flights: Mutex::default(),
             askers: Turns::new(fairness::Bounds {
-                // In all they are bounded by the keys that they ask for.
+                // The limit of keys being read bounds their total.
                 total: usize::MAX,
                 share: bounds.askers_per_client,
                 waiting: 0,
@@ -173,12 +168,11 @@ impl<K: Eq + Hash + Clone, V: Clone> Recall<K, V> {
         }
     }
 
-    /// Bytes of the keys that are remembered with their value.
     pub(super) fn bytes(&self) -> u64 {
         self.present.weight()
     }
 
-    /// Returns what is remembered of `key`. Reads nothing.
+    /// Returns what is cached for `key`. Reads nothing.
     pub(super) fn remembered<Q>(&self, key: &Q) -> Recollection<V>
     where
         Q: Hash + Equivalent<K> + ?Sized,
@@ -195,7 +189,7 @@ impl<K: Eq + Hash + Clone, V: Clone> Recall<K, V> {
         }
     }
 
-    /// The value remembered for `key`, if it is current and no change of `name` is newer than it.
+    /// Returns the cached value of `key`, if it is current and no change of `name` is newer than it.
     pub(super) fn remembered_for<Q>(&self, key: &Q, name: &str) -> Option<V>
     where
         Q: Hash + Equivalent<K> + ?Sized,
@@ -204,7 +198,7 @@ impl<K: Eq + Hash + Clone, V: Clone> Recall<K, V> {
         (self.is_current(&known) && self.marks.is_untouched(&known.reading, name)).then_some(known.value)
     }
 
-    /// The last value of `key` that is still in memory, current or not.
+    /// Returns the last value of `key` that is still in memory, current or not.
     pub(super) fn last_known<Q>(&self, key: &Q) -> Option<V>
     where
         Q: Hash + Equivalent<K> + ?Sized,
@@ -212,8 +206,9 @@ impl<K: Eq + Hash + Clone, V: Clone> Recall<K, V> {
         self.present.get(key).map(|known| known.value)
     }
 
-    /// The value of `key` for `asker`: remembered, or read by `read`, which is told whether a former read was overtaken by a
-    /// change or was of another epoch.
+    /// Returns the value of `key` for `asker`, from the cache or through `read`.
+    ///
+    /// The argument of `read` says whether a former read was overtaken by a change or was of another epoch.
     pub(super) async fn find<R>(
         &self,
         key: &K,
@@ -226,7 +221,7 @@ impl<K: Eq + Hash + Clone, V: Clone> Recall<K, V> {
         self.find_by(key, asker, || self.remembered(key), read).await
     }
 
-    /// Does what [`Self::find`] does for a key that may also be known by another one: `look` says what memory holds.
+    /// Like [`Self::find`], for a key whose value may also be cached under another one: `look` does the cache lookup.
     pub(super) async fn find_by<R>(
         &self,
         key: &K,
@@ -257,13 +252,12 @@ impl<K: Eq + Hash + Clone, V: Clone> Recall<K, V> {
         R: Future<Output = Result<Read<K, V>, RecallError>>,
     {
         let _asker = self.askers.try_take(&asker).map_err(|_| RecallError::Busy)?;
-        // Nothing of memory is believed before it is known what was missed; nothing is read either, because a copy of the
-        // database may lag behind what was missed.
+        // After a sleep, missed changes come first: the cache is not trusted before, and a replica may lack them.
         self.marks.awake().woken().await;
         let flight = self.join(key)?;
         let _turn = flight.turn.lock().await;
         let _read = self.reads.take(&asker, self.bounds.wait).await.map_err(|_| RecallError::Busy)?;
-        // While this one waited, others may have read the key, or tried to.
+        // Others may have read the key, or failed to, while this request waited.
         match look() {
             Recollection::Present(value) => return Ok(Some(value)),
             Recollection::Absent => return Ok(None),
@@ -273,7 +267,7 @@ impl<K: Eq + Hash + Clone, V: Clone> Recall<K, V> {
             return Err(RecallError::Unreadable("it failed a moment ago".into()));
         }
         let found = self.read(&mut read).await;
-        // Who is refused says nothing of the key, which another may read at once.
+        // A refused client says nothing about the key, which another may read immediately.
         if !matches!(found, Ok(_) | Err(RecallError::TooManyUnknown(_))) {
             self.failures.insert(key.clone(), Instant::now());
         }
@@ -287,15 +281,15 @@ impl<K: Eq + Hash + Clone, V: Clone> Recall<K, V> {
         for tried in 0..self.bounds.tries {
             let Read { key, value, reading, bytes } = read(tried > 0).await?;
             if Marks::is_foreign(&reading) {
-                // A copy may be of a former epoch. When Postgres itself is in another than we are, that has to be settled first: what
-                // was lost, or is new, is not known before.
+                // A replica may be of a former epoch. If Postgres itself is in another epoch than we are, settle that
+                // first: only then is it known what was lost, or is new.
                 if tried > 0 {
                     self.marks.settle_epoch().await;
                 }
                 continue;
             }
             self.remember(key, value.clone(), reading, bytes);
-            // What a change overtook must not be served either.
+            // An overtaken value must not be served either.
             if self.marks.is_current(&reading) {
                 return Ok(value);
             }
@@ -328,7 +322,7 @@ impl<K: Eq + Hash + Clone, V: Clone> Recall<K, V> {
     }
 }
 
-/// One asker's part in the reading of a key. The last one to leave takes the entry along.
+/// One request's part in reading a key. The last one removes the entry.
 struct Flight<'r, K: Eq + Hash> {
     open: &'r Mutex<HashMap<K, Arc<tokio::sync::Mutex<()>>>>,
     key: &'r K,
@@ -338,7 +332,7 @@ struct Flight<'r, K: Eq + Hash> {
 impl<K: Eq + Hash> Drop for Flight<'_, K> {
     fn drop(&mut self) {
         let mut open = lock(self.open);
-        // The map's and this one's: nobody else can join while the map is locked.
+        // The map's reference and this one: no other request can join while the map is locked.
         if Arc::strong_count(&self.turn) == 2 {
             open.remove(self.key);
         }

@@ -1,4 +1,4 @@
-//! Hosts and their sites, and which deployments a project had lately.
+//! Hosts and their sites, and projects' recent deployments.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -18,35 +18,37 @@ use super::{
 };
 use crate::limits::{self, Shares};
 
-/// Stands for all visitors, where they share what one asker may have.
+/// Represents all visitors together where they share one client's limits.
 const EVERYBODY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
-/// Tells which deployments a project had lately, newest first, for tabs that are still open, and which are still there.
+/// Looks up a project's recent deployments, newest first, for open tabs, and whether a deployment still exists.
 #[async_trait]
 pub trait RecentDeployments: Send + Sync + 'static {
-    /// The recent deployments that were published under the project's present access.
+    /// Returns the recent deployments that were published under the project's present access.
     async fn recent(&self, project: &ProjectId) -> Arc<[DeploymentId]>;
-    /// Whether there is still a deployment, with files, of which the store has no pack. Asked of the database, because memory may
-    /// be a moment old; true when that does not answer, so that nothing is said to be gone which may be there.
+    /// Returns whether a deployment with files, of which the store has no pack, still exists.
+    ///
+    /// Queries the database, because the cache may be slightly stale. Returns true if the database does not respond, so
+    /// that an existing deployment is never reported as deleted.
     async fn is_kept(&self, id: &DeploymentId) -> bool;
 }
 
-/// The site of each host, read through from `source`.
+/// A read-through cache of the site of each host over `source`.
 pub struct Routes<S = Postgres> {
-    /// Asked at every request.
+    /// Used by every request.
     sites: Recall<Box<str>, Arc<Site>>,
     recents: Recall<ProjectId, Arc<[DeploymentId]>>,
-    /// Shares that were asked for and are not there: their names are all that keeps most of them from strangers.
+    /// Requested shares that do not exist: most shares are protected only by their names.
     unknown_shares: Unknown,
     marks: Arc<Marks>,
     source: S,
     clock: Clock,
-    /// Turns of those who ask whether a deployment is still there.
+    /// Limits concurrent checks whether a deployment still exists.
     kept_looks: Semaphore,
 }
 
 impl<S: Source> Routes<S> {
-    /// An empty memory, with room as in `shares`, before `source`, emptied by changes that reach `marks`.
+    /// Creates an empty cache over `source` with the capacity in `shares`. Changes that reach `marks` invalidate it.
     pub fn new(marks: Arc<Marks>, source: S, shares: &Shares, clock: Clock) -> Self {
         let bounds = Bounds {
             present: shares.routes,
@@ -68,7 +70,7 @@ impl<S: Source> Routes<S> {
             present: shares.recents,
             usual: limits::RECENT_BYTES + limits::USUAL_RECENT_BYTES,
             present_life: Some(limits::RECENTS_LIFE),
-            // Nobody can make up projects: all visitors are one asker.
+            // Strangers cannot make up projects, so all visitors count as one client.
             askers_per_client: limits::FLIGHTS,
             reads_per_client: limits::ROUTE_READS,
             ..bounds
@@ -84,12 +86,11 @@ impl<S: Source> Routes<S> {
         }
     }
 
-    /// Bytes of the hosts that are remembered with their site.
     pub(crate) fn bytes(&self) -> u64 {
         self.sites.bytes()
     }
 
-    /// Returns what memory holds of `host` (lower case, without port). A site that is over is absent.
+    /// Returns what is cached for `host` (lower case, without port). An expired site is absent.
     pub fn remembered(&self, host: &str) -> Recollection<Arc<Site>> {
         match self.sites.remembered(host) {
             Recollection::Present(site) if self.is_over(&site) => Recollection::Absent,
@@ -97,11 +98,12 @@ impl<S: Source> Routes<S> {
         }
     }
 
-    /// The site at `host`, which is `key`, for a visit of `asker`; none when there is none, or when it is over. Of an asker who asked for
-    /// too many shares that are not there, no share is looked up; one that memory knows is had by everybody.
+    /// Returns the site at `host`, which is `key`, for a visit of `asker`; `None` if there is none or it has expired.
+    ///
+    /// An asker that has requested too many missing shares gets only cached ones.
     pub async fn site(&self, host: &str, key: &HostKey, asker: Client) -> Result<Option<Arc<Site>>, RecallError> {
         let name: Box<str> = host.into();
-        // Those who are to wait need no turn to learn of it.
+        // Refused clients do not need a turn.
         if matches!(key, HostKey::Share(_)) && matches!(self.sites.remembered(host), Recollection::Unknown) {
             self.admit_to_shares(asker)?;
         }
@@ -109,8 +111,7 @@ impl<S: Source> Routes<S> {
         Ok(site.filter(|site| !self.is_over(site)))
     }
 
-    /// Reads a site in `asker`'s turn. Judged there and then, so that who asks for many shares at once has only as many more as one client
-    /// has turns.
+    /// Reads a site in `asker`'s turn, and checks its limit there, so that concurrent requests exceed it by few.
     async fn read_site_for(
         &self,
         asker: Client,
@@ -148,7 +149,7 @@ impl<S: Source> Routes<S> {
         Ok(Read { key: host.into(), value: read.value.map(Arc::new), reading, bytes: limits::SITE_BYTES })
     }
 
-    /// The project's recent deployments, newest first, for tabs that are still open; empty when they cannot be read.
+    /// Returns the project's recent deployments, newest first, for open tabs; empty if they cannot be read.
     pub async fn recent(&self, project: &ProjectId) -> Arc<[DeploymentId]> {
         match self.recents.find(project, Client::from(EVERYBODY), |is_retry| self.read_recent(project, is_retry)).await
         {
@@ -183,7 +184,7 @@ impl<S: Source> Routes<S> {
         timeout(limits::KEPT_WAIT, look).await.ok().flatten().unwrap_or(true)
     }
 
-    /// Expiry is judged at every request, not when the site is read.
+    /// Checked at every request, not when the site is read.
     fn is_over(&self, site: &Site) -> bool {
         site.expires_at.is_some_and(|at| at <= self.clock.now())
     }

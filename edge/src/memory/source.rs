@@ -1,4 +1,4 @@
-//! Where routes are read from: Postgres, or a test's fake.
+//! The source of routes: Postgres, or a test's fake.
 
 use std::future::Future;
 
@@ -10,38 +10,38 @@ use super::{Membership, RecallError};
 
 /// Reads routes, each with the position of the newest change that the reading includes.
 pub trait Source: Send + Sync + 'static {
-    /// The site at a host. On a retry the last reading was overtaken, so a copy that lags behind will not do.
+    /// Reads the site at a host. On a retry the last reading was overtaken, so a lagging replica must not be used.
     fn site(
         &self,
         key: &HostKey,
         is_retry: bool,
     ) -> impl Future<Output = Result<AsOf<Option<Site>>, RecallError>> + Send;
-    /// The user's place in an org. On a retry the last reading was overtaken, as with [`Self::site`].
+    /// Reads the user's membership of an org. On a retry the last reading was overtaken, as with [`Self::site`].
     fn membership(
         &self,
         org: &OrgId,
         user: &UserId,
         is_retry: bool,
     ) -> impl Future<Output = Result<AsOf<Option<Membership>>, RecallError>> + Send;
-    /// Takes a ticket into a gated site out: the first to ask has it.
+    /// Removes and returns a ticket into a gated site: only the first caller gets it.
     fn take_ticket(&self, secret_hash: &[u8; 32]) -> impl Future<Output = Result<Option<Ticket>, RecallError>> + Send;
-    /// The recent deployments of a project. On a retry the last reading was overtaken, as with [`Self::site`].
+    /// Reads the recent deployments of a project. On a retry the last reading was overtaken, as with [`Self::site`].
     fn recent(
         &self,
         project: &ProjectId,
         now: Timestamp,
         is_retry: bool,
     ) -> impl Future<Output = Result<AsOf<Vec<DeploymentId>>, RecallError>> + Send;
-    /// Whether there is a deployment with files.
+    /// Reads whether a deployment with files exists.
     fn is_kept(&self, id: &DeploymentId) -> impl Future<Output = Result<bool, RecallError>> + Send;
 }
 
 /// The database.
 #[derive(Debug, Clone)]
 pub struct Postgres {
-    /// Asked first: a replica nearby, if there is one.
+    /// Queried first: a nearby replica, if there is one.
     pub near: PgPool,
-    /// Asked when the first answer was too old.
+    /// Queried if the first result was too old.
     pub primary: PgPool,
 }
 

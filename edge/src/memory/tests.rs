@@ -52,12 +52,12 @@ fn epoch(name: &str) -> Epoch {
     name.parse().unwrap()
 }
 
-/// A position in the epoch that the world begins with.
+/// A position in the epoch that the world starts with.
 fn at(seq: i64) -> Position {
     Position { epoch: epoch("first"), seq }
 }
 
-/// What a reading covers that was made when no change was without a number.
+/// The extent of a reading made when every change had a number.
 fn until(position: Position) -> Extent {
     Extent { end: position.seq, position }
 }
@@ -74,7 +74,7 @@ fn change(seq: i64, hosts: &[&str]) -> RouteChange {
 type Answer = Box<dyn FnOnce() -> Result<AsOf<Option<Site>>, RecallError> + Send>;
 type PlaceAnswer = Box<dyn FnOnce() -> Result<AsOf<Option<Membership>>, RecallError> + Send>;
 
-/// Gives the prepared answers, one a read; an answer may do something first, as if it happened during the read.
+/// Returns the prepared results, one per read. A result may run code first, as if it happened during the read.
 #[derive(Default)]
 struct Script {
     answers: StdMutex<VecDeque<Answer>>,
@@ -85,7 +85,7 @@ struct Script {
 impl Source for Arc<Script> {
     async fn site(&self, _: &HostKey, _: bool) -> Result<AsOf<Option<Site>>, RecallError> {
         self.reads.fetch_add(1, Ordering::SeqCst);
-        // Lets the others come up to the door.
+        // Lets other tasks reach this point.
         tokio::task::yield_now().await;
         let answer = self.answers.lock().unwrap().pop_front().expect("a read that the test did not foresee");
         answer()
@@ -345,7 +345,7 @@ async fn a_change_of_an_unknown_kind_ends_the_hosts_that_it_names_and_nothing_el
 #[tokio::test]
 async fn a_reading_of_another_epoch_is_read_again_and_never_remembered() {
     let world = World::new();
-    // A copy of a former epoch, whose number is higher.
+    // A replica of a former epoch with a higher number.
     world.answer_at(Position { epoch: epoch("former"), seq: 900 }, Some(site(9)), || {});
     world.answer(1, Some(site(1)));
     assert_eq!(world.version().await, Some(1));

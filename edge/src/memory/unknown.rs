@@ -1,5 +1,4 @@
-//! Secrets and names that are nobody's, counted for each client: every one that is made up costs a read of Postgres, and whoever makes up
-//! enough of them finds some that are somebody's.
+//! Counts unknown secrets and names per client: each costs a read of Postgres, and enough guesses find real ones.
 
 use std::{
     collections::HashMap,
@@ -12,20 +11,17 @@ use tokio::time::Instant;
 
 use crate::limits;
 
-/// The bounds of a count.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Most {
-    /// Those that a client may ask for, as far as they have to be looked up.
+    /// Unknown names that one client may request, counting only those that have to be looked up.
     pub(super) of_client: u32,
-    /// Those of a block of networks, which one customer may have whole.
+    /// Those of a block of networks, all of which one customer may control.
     pub(super) of_block: u32,
-    /// The time for which a client's are counted.
     pub(super) every: Duration,
-    /// Clients and blocks that are counted.
+    /// The maximum of counted clients and blocks.
     pub(super) clients: usize,
 }
 
-/// The bounds of gateway keys.
 pub(super) const KEYS: Most = Most {
     of_client: limits::UNKNOWN_KEYS,
     of_block: limits::UNKNOWN_KEYS_OF_BLOCK,
@@ -33,7 +29,6 @@ pub(super) const KEYS: Most = Most {
     clients: limits::UNKNOWN_KEY_CLIENTS,
 };
 
-/// The bounds of shares' names.
 pub(super) const SHARES: Most = Most {
     of_client: limits::UNKNOWN_SHARES,
     of_block: limits::UNKNOWN_SHARES_OF_BLOCK,
@@ -41,14 +36,14 @@ pub(super) const SHARES: Most = Most {
     clients: limits::UNKNOWN_SHARE_CLIENTS,
 };
 
-/// For each client and block of clients, the number of those that it has asked for and that are nobody's.
+/// The number of unknown names that each client and block of clients has requested.
 #[derive(Debug)]
 pub(super) struct Unknown {
     most: Most,
     counts: Mutex<HashMap<Client, Count>>,
 }
 
-/// Those of one client. Counting begins anew [`Most::every`] after the first of them.
+/// The count of one client, which restarts [`Most::every`] after its first request.
 #[derive(Debug)]
 struct Count {
     first: Instant,
@@ -56,19 +51,17 @@ struct Count {
 }
 
 impl Count {
-    /// The time until counting begins anew; zero when that is due.
+    /// Returns the time until the count restarts; zero if that is due.
     fn left(&self, every: Duration, now: Instant) -> Duration {
         (self.first + every).saturating_duration_since(now)
     }
 }
 
 impl Unknown {
-    /// Nothing is counted yet.
     pub(super) fn new(most: Most) -> Self {
         Self { most, counts: Mutex::default() }
     }
 
-    /// Allows another one to be looked up for `client`, or returns the time until one may be.
     pub(super) fn admit(&self, client: Client) -> Result<(), Duration> {
         let (counts, now) = (self.counts(), Instant::now());
         let lefts = self.counted(client).filter_map(|(counted, most)| {
@@ -78,7 +71,7 @@ impl Unknown {
         lefts.max().map_or(Ok(()), Err)
     }
 
-    /// Counts one of `client` that is nobody's. While [`Most::clients`] are counted, another client's are not.
+    /// Counts an unknown name that `client` requested. While [`Most::clients`] are counted, further clients are not.
     pub(super) fn count(&self, client: Client) {
         let (mut counts, now, every) = (self.counts(), Instant::now(), self.most.every);
         for (counted, _) in self.counted(client) {
@@ -96,8 +89,8 @@ impl Unknown {
         }
     }
 
-    /// The block that a client is in, if it is in one, and the client, each with those that it may ask for. The block first: of more
-    /// clients than are counted, it is one.
+    /// Returns the client's block, if any, and the client, each with its maximum. The block comes first, because it
+    /// takes one entry even if it has more clients than can be counted.
     fn counted(&self, client: Client) -> impl Iterator<Item = (Client, u32)> + use<> {
         let Most { of_client, of_block, .. } = self.most;
         client.block().map(|block| (block, of_block)).into_iter().chain([(client, of_client)])

@@ -1,4 +1,4 @@
-//! The admins, and whether each of them answers. [`super::health`] looks.
+//! The admins, and their health, which [`super::health`] checks.
 
 use std::{
     collections::HashMap,
@@ -15,44 +15,43 @@ use tokio::{net::lookup_host, sync::watch, time::timeout};
 
 use crate::limits;
 
-/// Where the admins are, as `edge.admin_upstreams` lists them: `host:port` each.
+/// The addresses of the admins, as `edge.admin_upstreams` lists them: `host:port` each.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upstreams(Vec<String>);
 
-/// The admins of the configuration: every address of every name is one.
+/// The configured admins: every address of every name is one.
 pub(super) struct Admins {
     upstreams: watch::Sender<Upstreams>,
     list: ArcSwap<Vec<Arc<Admin>>>,
     next: AtomicUsize,
 }
 
-/// An admin at one address.
 pub(super) struct Admin {
     address: SocketAddr,
     state: watch::Sender<State>,
-    /// Whether it has said that it stops, and not come back since.
+    /// Whether it has reported that it is stopping, and has not come back since.
     is_leaving: AtomicBool,
 }
 
-/// What the last health check of an admin found, from the best to the worst.
+/// The result of an admin's last health check, from best to worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum State {
-    /// It answers that all is well, or was not asked yet.
+    /// It reports that it is healthy, or was not checked yet.
     Healthy,
-    /// It answers that it is not well: it cannot reach what it needs.
+    /// It reports that it is unhealthy: it cannot reach a dependency.
     Unwell,
-    /// It answers that it stops.
+    /// It reports that it is stopping.
     Draining,
-    /// It cannot be reached: nobody listens there.
+    /// It cannot be reached: no process listens there.
     Unreachable,
-    /// It has left a check unanswered.
+    /// It did not answer the last check.
     Silent,
-    /// It has left [`limits::HUNG_AFTER`] checks in a row unanswered.
+    /// It did not answer [`limits::HUNG_AFTER`] consecutive checks.
     Hung,
 }
 
 impl Upstreams {
-    /// Parses the names. Fails when one of them is not `host:port`.
+    /// Parses the names. Fails if one of them is not `host:port`.
     pub fn parse(names: &[String]) -> io::Result<Self> {
         for name in names {
             let port =
@@ -62,22 +61,21 @@ impl Upstreams {
         Ok(Self(names.to_vec()))
     }
 
-    /// Those that are addresses already, and need no resolver.
+    /// Returns the names that are IP addresses and need no resolver.
     fn literal(&self) -> impl Iterator<Item = SocketAddr> {
         self.0.iter().filter_map(|name| name.parse().ok())
     }
 }
 
 impl Admins {
-    /// The admins at `upstreams`, no name of which has been resolved.
     pub(super) fn new(upstreams: Upstreams) -> Self {
-        // What is an address needs no resolver: it is there from the start.
+        // IP addresses need no resolver: they are available from the start.
         let literal = upstreams.literal().map(|address| Arc::new(Admin::new(address)));
         let list = ArcSwap::from_pointee(literal.collect::<Vec<_>>());
         Self { upstreams: watch::Sender::new(upstreams), list, next: AtomicUsize::new(0) }
     }
 
-    /// Makes those at `upstreams` the admins: addresses immediately, names once they are resolved.
+    /// Replaces the upstreams: IP addresses immediately, names once they are resolved.
     pub(super) fn use_upstreams(&self, upstreams: Upstreams) {
         self.upstreams.send_if_modified(|before| {
             let is_new = *before != upstreams;
@@ -89,12 +87,11 @@ impl Admins {
         });
     }
 
-    /// Says when the upstreams are others.
     pub(super) fn upstreams(&self) -> watch::Receiver<Upstreams> {
         self.upstreams.subscribe()
     }
 
-    /// Resolves the names again. A name that cannot be resolved keeps the addresses that it had; `known` are those of each name.
+    /// Resolves the names again. A name that cannot be resolved keeps its addresses from `known`.
     pub(super) async fn resolve(&self, known: &mut HashMap<String, Vec<SocketAddr>>) {
         let upstreams = self.upstreams.borrow().clone();
         known.retain(|name, _| upstreams.0.contains(name));
@@ -107,13 +104,13 @@ impl Admins {
                 Err(_) => tracing::warn!(name, "no answer to an admin's name"),
             }
         }
-        // They may have been replaced meanwhile.
+        // The upstreams may have been replaced meanwhile.
         if *self.upstreams.borrow() == upstreams {
             self.replace(upstreams.0.iter().filter_map(|name| known.get(name)).flatten().copied());
         }
     }
 
-    /// Makes those at `addresses` the admins. Those that were there before stay the same.
+    /// Replaces the addresses. Admins that were there before keep their state.
     fn replace(&self, addresses: impl Iterator<Item = SocketAddr>) {
         let before = self.list.load();
         let mut list: Vec<Arc<Admin>> = Vec::new();
@@ -128,13 +125,11 @@ impl Admins {
         }
     }
 
-    /// All of them.
     pub(super) fn all(&self) -> Arc<Vec<Arc<Admin>>> {
         self.list.load_full()
     }
 
-    /// The next admin that is not in `tried`, of those that are in the best state: a bad one is better than none, because health
-    /// may be wrong.
+    /// Returns the next admin in the best state that is not in `tried`, even a bad one: its state may be wrong.
     pub(super) fn choose(&self, tried: &[Arc<Admin>]) -> Option<Arc<Admin>> {
         let list = self.list.load();
         let start = self.next.fetch_add(1, Ordering::Relaxed);
@@ -144,7 +139,6 @@ impl Admins {
         untried.min_by_key(|admin| admin.state()).cloned()
     }
 
-    /// Whether an admin is healthy that is not in `tried`.
     pub(super) fn has_healthy(&self, tried: &[Arc<Admin>]) -> bool {
         let is_other = |admin: &&Arc<Admin>| tried.iter().all(|tried| !Arc::ptr_eq(tried, admin));
         self.list.load().iter().filter(is_other).any(|admin| admin.state() == State::Healthy)
@@ -156,28 +150,24 @@ impl Admin {
         Self { address, state: watch::Sender::new(State::Healthy), is_leaving: AtomicBool::new(false) }
     }
 
-    /// Its address.
     pub(super) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What the last health check found.
     pub(super) fn state(&self) -> State {
         *self.state.borrow()
     }
 
-    /// Notes what a health check found.
     pub(super) fn set_state(&self, state: State) {
         match state {
             State::Draining => self.is_leaving.store(true, Ordering::Relaxed),
             State::Healthy | State::Unwell => self.is_leaving.store(false, Ordering::Relaxed),
-            // It has stopped listening, or is slow in stopping.
+            // It has stopped listening, or is slow to stop.
             State::Unreachable | State::Silent | State::Hung => {}
         }
         self.state.send_if_modified(|before| std::mem::replace(before, state) != state);
     }
 
-    /// Notes that it could not be reached.
     pub(super) fn mark_unreachable(&self) {
         self.state.send_if_modified(|state| {
             let is_news = *state < State::Unreachable;
@@ -186,24 +176,23 @@ impl Admin {
         });
     }
 
-    /// Whether it has said that it stops: what it had not begun to work on by then it never will.
+    /// Returns whether it has reported that it is stopping: it never starts requests that it had not started by then.
     pub(super) fn is_leaving(&self) -> bool {
         self.is_leaving.load(Ordering::Relaxed)
     }
 
-    /// Waits until it has left a health check unanswered.
     pub(super) async fn silent(&self) {
         self.at_least(State::Silent).await;
     }
 
-    /// Waits until it has hung.
+    /// Waits until it counts as hung.
     pub(super) async fn hung(&self) {
         self.at_least(State::Hung).await;
     }
 
     async fn at_least(&self, worst: State) {
         let mut state = self.state.subscribe();
-        // The sender is ours: it does not go away meanwhile.
+        // The sender is in `self`, so it is not dropped meanwhile.
         let _ = state.wait_for(|state| *state >= worst).await;
     }
 }

@@ -1,4 +1,4 @@
-//! What the edge itself answers at the hosts of the platform, where admin cannot: in the API's shape, or as a page.
+//! The edge's own responses at the platform's hosts, when admin cannot respond: in the API's format, or as a page.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri, header};
@@ -8,48 +8,43 @@ use crate::{
     limits,
 };
 
-/// Where the platform's health is asked for: at the API's host, and below `/api` at the console's.
+/// The paths of the platform's health check: at the API's host, and below `/api` at the console's.
 const HEALTH_PATHS: [&str; 2] = ["/health", "/api/health"];
 
-/// Why admin does not answer a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// No admin answers.
+    /// No admin is reachable.
     NoAdmin,
-    /// The admin that was asked broke off, and may have done what it was asked for.
+    /// The admin disconnected, and may have processed the request.
     Unanswered,
-    /// The client, or everybody together, has as many requests in flight as may be.
+    /// The client, or all clients together, have the maximum of requests in flight.
     Busy,
-    /// The request's body did not come in time.
+    /// The request's body did not arrive in time.
     Late,
 }
 
-/// What an answer depends on of its request.
 #[derive(Debug, Clone)]
 pub(super) struct Asked {
     is_head: bool,
     is_health: bool,
     wants_page: bool,
-    /// The request's id, which admin has been told as well.
+    /// The request's ID, which admin receives as well.
     id: HeaderValue,
 }
 
 impl Asked {
-    /// Whether the platform's health is asked for.
     pub(super) fn is_health(&self) -> bool {
         self.is_health
     }
 
-    /// What matters of a request whose id is `id`.
     pub(super) fn of(method: &Method, uri: &Uri, headers: &HeaderMap, id: HeaderValue) -> Self {
         let is_health = HEALTH_PATHS.contains(&uri.path());
         Self { is_head: method == Method::HEAD, is_health, wants_page: accepts_html(headers), id }
     }
 
-    /// The answer to a request that failed.
     pub(super) fn failed(&self, failure: Failure) -> Response<SiteBody> {
         let mut response = match failure {
-            // Its answer has no error in it, as admin's own.
+            // Health responses have no error envelope, like admin's own.
             _ if self.is_health => json(StatusCode::SERVICE_UNAVAILABLE, r#"{"ok":false}"#),
             Failure::NoAdmin | Failure::Unanswered if self.wants_page => pages::bad_gateway(),
             Failure::NoAdmin => json(
@@ -76,12 +71,12 @@ impl Asked {
         let headers = response.headers_mut();
         headers.insert(X_REQUEST_ID, self.id.clone());
         match failure {
-            // Described without it, as the answer that all is well.
+            // The API description lists it without this header, like the healthy response.
             _ if self.is_health => drop(headers.remove(header::CACHE_CONTROL)),
             Failure::NoAdmin | Failure::Unanswered | Failure::Busy => {
                 headers.insert(header::RETRY_AFTER, limits::PLATFORM_RETRY_AFTER.as_secs().into());
             }
-            // What still comes of the body is no next request.
+            // The rest of the body must not be read as the next request.
             Failure::Late => {
                 headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
@@ -90,7 +85,7 @@ impl Asked {
     }
 }
 
-/// The answer to a request with a fault, in the API's shape. The request's id is `id`.
+/// Returns the response to a faulty request with this `id`, in the API's format.
 pub(crate) fn refusal(fault: Fault, id: HeaderValue) -> Response<Bytes> {
     let error = serde_json::json!({ "error": { "code": "invalid_request", "message": fault.message() } });
     let mut response = in_json(fault.status(), error.to_string());

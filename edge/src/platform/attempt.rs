@@ -1,4 +1,4 @@
-//! One attempt at having an admin answer a request: what pingora-proxy and whoever waits for the answer tell each other.
+//! One attempt at an admin: the state shared by pingora-proxy and the task that waits for the response.
 
 use std::{
     future::pending,
@@ -11,38 +11,33 @@ use tokio_util::sync::CancellationToken;
 use super::admins::Admin;
 
 tokio::task_local! {
-    /// The attempt that this task makes: pingora-proxy has no other way to know it.
+    /// The current task's attempt. A task-local, because pingora-proxy offers no other way to pass it.
     pub(super) static ATTEMPT: Arc<Attempt>;
 }
 
-/// An attempt, shared by the task of pingora-proxy and the one that waits for the answer.
+/// An attempt, shared by pingora-proxy's task and the one that waits for the response.
 pub(super) struct Attempt {
-    /// The admin that is asked.
     pub(super) admin: Arc<Admin>,
-    /// Cancelled once the admin is about to be asked: kept answers come without.
+    /// Cancelled before the admin is contacted; cached responses never contact it.
     pub(super) asked: CancellationToken,
-    /// Cancelled once the admin wants the body, or has answered without.
+    /// Cancelled once the admin wants the body, or has responded without it.
     pub(super) wants_body: CancellationToken,
-    /// Cancelled when nobody waits for the answer any more.
+    /// Cancelled when no task waits for the response any more.
     pub(super) given_up: CancellationToken,
     failure: OnceLock<AttemptFailure>,
 }
 
-/// Why an attempt brought no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AttemptFailure {
-    /// The admin could not be reached: it got nothing of the request.
+    /// The admin could not be reached, and received nothing of the request.
     Unreached,
-    /// The connection ended before an answer began.
+    /// The connection ended before a response started.
     Ended,
-    /// The answer did not come in time.
     Late,
-    /// The admin has hung.
     Hung,
 }
 
 impl AttemptFailure {
-    /// The label of metrics.
     pub(super) fn label(self) -> &'static str {
         match self {
             Self::Unreached => "unreached",
@@ -64,7 +59,7 @@ impl Attempt {
         })
     }
 
-    /// Waits until the attempt is given up, or the admin that was asked has hung: nothing comes of it any more.
+    /// Waits until the attempt is given up, or its contacted admin hangs: then it cannot succeed any more.
     pub(super) async fn over(&self) {
         let hung = async {
             self.asked.cancelled().await;
@@ -77,7 +72,7 @@ impl Attempt {
         }
     }
 
-    /// Waits until the admin that was asked has left a health check unanswered. Never returns if `is_waited_for` is false.
+    /// Waits until the contacted admin has not answered a health check. Never returns if `is_waited_for` is false.
     pub(super) async fn silent(&self, is_waited_for: bool) {
         if !is_waited_for {
             pending::<()>().await;
@@ -86,18 +81,15 @@ impl Attempt {
         self.admin.silent().await;
     }
 
-    /// Notes why there is no answer; the first reason counts.
     pub(super) fn fail(&self, failure: AttemptFailure) {
         let _ = self.failure.set(failure);
     }
 
-    /// Notes the error that ended the exchange with the admin.
     pub(super) fn fail_by(&self, error: &Error) {
         let is_late = matches!(error.etype(), ErrorType::ReadTimedout | ErrorType::WriteTimedout);
         self.fail(if is_late { AttemptFailure::Late } else { AttemptFailure::Ended });
     }
 
-    /// Why there is no answer.
     pub(super) fn failure(&self) -> AttemptFailure {
         self.failure.get().copied().unwrap_or(AttemptFailure::Ended)
     }
@@ -118,7 +110,7 @@ mod tests {
         let admin = admins.choose(&[]).unwrap();
         let attempt = Attempt::new(admin.clone());
         admin.set_state(State::Hung);
-        // A kept answer needs no admin.
+        // A cached response needs no admin.
         assert!(attempt.over().now_or_never().is_none());
         attempt.asked.cancel();
         assert!(attempt.over().now_or_never().is_some());

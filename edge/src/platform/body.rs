@@ -1,4 +1,4 @@
-//! Bodies of requests on the way to an admin.
+//! Bodies of requests that are proxied to an admin.
 
 use std::{
     pin::Pin,
@@ -16,15 +16,14 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 use super::{answers::Failure, attempt::Attempt};
 use crate::{http::BodyError, limits, metrics};
 
-/// The body of a request of which the beginning has been read: most bodies are read whole.
+/// The body of a request whose beginning has been read: most bodies are read whole.
 pub(super) struct BegunBody<B> {
     first: Bytes,
-    /// What has not been read.
+    /// The unread rest.
     rest: Option<B>,
 }
 
-/// The memory of what is read of a body: of its client's share, and of what all bodies may have. It grows with what comes, so that a body
-/// of which nothing comes holds nothing.
+/// The memory for the read part of a body, charged to its client's share and that of all bodies, as it arrives.
 pub(super) struct BodyMemory {
     client: (Account, Option<Grant>),
     bodies: (Account, Option<Grant>),
@@ -53,7 +52,7 @@ impl BodyMemory {
         Ok(())
     }
 
-    /// What is held of the client's share, once the body is no longer one of those that are read.
+    /// Returns the grant of the client's share, once the body no longer counts as being read.
     pub(super) fn into_client_grant(self) -> Option<Grant> {
         self.client.1
     }
@@ -63,20 +62,20 @@ impl<B> BegunBody<B>
 where
     B: Body<Data = Bytes, Error: Into<BodyError>> + Unpin,
 {
-    /// A body of which nothing is read before it is handed on: one that has none, or a large one.
+    /// Creates a body that is not read beforehand: an empty or a large one.
     pub(super) fn unread(body: B) -> Self {
         let rest = (!body.is_end_stream()).then_some(body);
         Self { first: Bytes::new(), rest }
     }
 
-    /// Whether [`Self::read`] would read anything of `body`. A body that says that it is large is not waited for.
+    /// Returns whether [`Self::read`] would read any of `body`: not if it announces a large length.
     pub(super) fn is_to_be_read(body: &B) -> bool {
         let most = limits::PLATFORM_BODY_BYTES as u64;
         !body.is_end_stream() && body.size_hint().exact().is_none_or(|length| length <= most)
     }
 
-    /// Reads `body`, up to [`limits::PLATFORM_BODY_BYTES`], within `memory`. What comes too slowly is refused if it said its length; if it
-    /// did not, it may be an upload that is made while it is sent, and admin's own rules for those decide.
+    /// Reads `body`, up to [`limits::PLATFORM_BODY_BYTES`], within `memory`. A slow body is refused if it announced its
+    /// length. Otherwise it may be an upload that is generated while it is sent: admin's rules decide.
     pub(super) async fn read(mut body: B, memory: &mut BodyMemory) -> Result<Self, Failure> {
         let mut first = BytesMut::new();
         let reading = async {
@@ -87,7 +86,7 @@ where
                         memory.grow(data.len() as u64).await?;
                         first.extend_from_slice(data);
                     }
-                    // Nobody is there to be told.
+                    // The client is disconnected, so the error does not reach it.
                     Some(Err(_)) => return Err(Failure::Late),
                     None => return Ok(true),
                 }
@@ -104,38 +103,35 @@ where
 }
 
 impl<B: Body<Data = Bytes>> BegunBody<B> {
-    /// What has not been read.
     pub(super) fn rest_mut(&mut self) -> Option<&mut B> {
         self.rest.as_mut()
     }
 
-    /// Makes it the body of a request that may be made several times.
+    /// Makes it the body of a request that may be retried.
     pub(super) fn share(self) -> SharedBody<B> {
         SharedBody { first: self.first, is_whole: self.rest.is_none(), rest: Arc::new(Mutex::new(self.rest)) }
     }
 }
 
-/// The body of a request that may be made several times: to one admin after the other, until one of them has taken the part of
-/// it that has not been read.
+/// The body of a request that may be retried, until an admin has taken its unread rest.
 pub(super) struct SharedBody<B> {
     first: Bytes,
     is_whole: bool,
-    /// What has not been read, until somebody takes it.
+    /// The unread rest, until an attempt takes it.
     rest: Arc<Mutex<Option<B>>>,
 }
 
 impl<B: Body<Data = Bytes> + Unpin> SharedBody<B> {
-    /// Whether all of it has been read.
     pub(super) fn is_whole(&self) -> bool {
         self.is_whole
     }
 
-    /// Whether a part of it was taken that is not here any more.
+    /// Returns whether an attempt has taken the unread rest.
     pub(super) fn has_left(&self) -> bool {
         !self.is_whole && lock(&self.rest).is_none()
     }
 
-    /// Reads what nobody has taken, and throws it away.
+    /// Reads and discards the rest, unless an attempt has taken it.
     pub(super) async fn discard(&self) {
         let rest = lock(&self.rest).take();
         let Some(mut rest) = rest else { return };
@@ -148,11 +144,11 @@ impl<B: Body<Data = Bytes> + Unpin> SharedBody<B> {
                 }
             }
         };
-        // What is too slow is cut.
+        // A slow rest is cut off.
         let _ = timeout(limits::REFUSED_BODY_WAIT, reading).await;
     }
 
-    /// The body for `attempt`. Unless it is whole nothing of it is sent before the admin wants it.
+    /// Returns the body for `attempt`. Unless it is whole, nothing of it is sent before the admin wants it.
     pub(super) fn attempt(&self, attempt: &Attempt) -> AttemptBody<B> {
         let wanted = (!self.is_whole).then(|| Box::pin(attempt.wants_body.clone().cancelled_owned()));
         AttemptBody { wanted, first: self.first.clone(), shared: self.rest.clone(), rest: None }
@@ -160,17 +156,15 @@ impl<B: Body<Data = Bytes> + Unpin> SharedBody<B> {
 }
 
 fn lock<B>(rest: &Mutex<Option<B>>) -> MutexGuard<'_, Option<B>> {
-    // Nothing panics while the lock is held.
+    // No code panics while it holds the lock.
     rest.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The body of one attempt.
 pub(super) struct AttemptBody<B> {
     /// Waits until the admin wants the body; `None` once it does.
     wanted: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     first: Bytes,
     shared: Arc<Mutex<Option<B>>>,
-    /// What has not been read, once this attempt has taken it.
     rest: Option<B>,
 }
 
@@ -240,7 +234,6 @@ mod tests {
         (0..count).map(|_| Ok(Frame::data(Bytes::from(vec![b'x'; len])))).collect()
     }
 
-    /// Memory of which bodies have `bytes`.
     fn memory(bytes: u64) -> BodyMemory {
         let of = |total| Budget::new(Limits { total, client: total, connection: total }).common_account();
         BodyMemory::new(of(u64::MAX), of(bytes))

@@ -1,14 +1,15 @@
-//! An exchange with the admins: one after the other is asked for as long as asking again is safe.
+//! An exchange with the admins: tries one after the other for as long as a retry is safe.
 //!
-//! A request is asked again
+//! A request is retried
 //!
-//! - when an admin could not be reached, or refused it before any work and says that another may take it ([`ELSEWHERE`]);
-//! - when it only reads (GET, HEAD), and the connection ended, or the admin became silent, before an answer began;
-//! - when the connection ended without an answer and the admin had said that it stops: it finishes what it has begun.
+//! - when an admin could not be reached, or refused it before any work for a reason of its own ([`ELSEWHERE`]);
+//! - when it only reads (GET, HEAD), and the connection ended, or the admin became silent, before a response started;
+//! - when the connection ended without a response and the admin had reported that it is stopping, which finishes its
+//!   work.
 //!
-//! A body must be whole for that: it was read beforehand because it is small, or nothing of it has been sent, because an upload
-//! waits until admin says that it wants it (`Expect: 100-continue`). Nothing else is asked again, PUT and DELETE included: an admin
-//! that broke off may have done what was asked, and somebody else may have changed the same thing since.
+//! The body must still be whole: it was read beforehand because it is small, or nothing of it has been sent, because an
+//! upload waits until admin wants it (`Expect: 100-continue`). Other requests are not retried, including PUT and
+//! DELETE: an admin that disconnected may have processed them, and the resource may have changed since.
 
 use std::sync::Arc;
 
@@ -34,22 +35,20 @@ use super::{
 };
 use crate::{http::BodyError, limits, metrics};
 
-/// Marks an admin's refusal that came before any work, and that does not hold of other admins.
+/// Marks a refusal that an admin made before any work, and that does not apply to other admins.
 pub(super) const ELSEWHERE: HeaderName = HeaderName::from_static("x-svc-elsewhere");
 
-/// What exchanges share.
 pub(super) struct Exchanges {
     pub(super) proxy: Arc<HttpProxy<Proxy>>,
     pub(super) admins: Arc<Admins>,
-    /// Pingora's proxy asks whether the server stops; connections are ended by `listen/`, so never.
+    /// Pingora's proxy requires a shutdown signal; `listen/` ends connections, so it never fires.
     stops: watch::Receiver<bool>,
     _never: watch::Sender<bool>,
 }
 
-/// What came of an attempt.
 enum Outcome {
     Answer(Response<Incoming>),
-    /// A refusal that another admin may not repeat.
+    /// A refusal that may not apply to other admins.
     Refusal(Response<Bytes>),
     Failure(AttemptFailure),
 }
@@ -60,7 +59,7 @@ impl Exchanges {
         Self { proxy: Arc::new(proxy), admins, stops, _never: never }
     }
 
-    /// Asks admins for the answer to a request, which holds `held` until its end. `is_health` is a look at the platform's health.
+    /// Obtains a response from the admins. The request holds `held` until its end; `is_health` marks a health check.
     pub(super) async fn answer<B>(
         &self,
         head: Parts,
@@ -94,7 +93,7 @@ impl Exchanges {
         loop {
             let admin = match self.admins.choose(&tried) {
                 Some(admin) => admin,
-                // The next program may listen where the last one did: whoever is left is asked once more.
+                // The next program may listen where the last one did: the remaining admins are tried once more.
                 None if !is_last && refusal.is_none() && !tried.is_empty() => {
                     is_last = true;
                     tried.clear();
@@ -104,7 +103,7 @@ impl Exchanges {
                 None => break,
             };
             tried.push(admin.clone());
-            // A refusal is an answer: only an admin that is well may have a better one.
+            // A refusal is a response: only a healthy admin may have a better one.
             if refusal.is_some() && admin.state() != State::Healthy {
                 break;
             }
@@ -143,17 +142,17 @@ impl Exchanges {
         }
     }
 
-    /// Whether an admin may have done what a request asks for that it did not answer.
+    /// Returns whether an admin may have processed a request that it did not answer.
     fn is_lost(head: &Parts, attempt: &Attempt, why: AttemptFailure) -> bool {
         let is_untouched = match why {
             AttemptFailure::Unreached => true,
             AttemptFailure::Ended => attempt.admin.is_leaving(),
             AttemptFailure::Late | AttemptFailure::Hung => false,
         };
-        // A request that only reads has nothing to lose.
+        // A request that only reads has no effect to lose.
         let is_lost = !is_untouched && !head.method.is_safe();
         metrics::platform_failed(why.label());
-        // What is wrong with an admin that is not healthy is said by the look at its health.
+        // The health check logs the problem of an unhealthy admin.
         if attempt.admin.state() == State::Healthy {
             let (admin, method) = (attempt.admin.address(), &head.method);
             tracing::warn!(%admin, %method, why = why.label(), is_lost, "an admin did not answer a request");
@@ -174,8 +173,8 @@ impl Exchanges {
         B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + Unpin + 'static,
     {
         let (ours, theirs) = tokio::io::duplex(limits::HANDOVER_BYTES);
-        // All tasks end with the pipe: when the answer is read, the visitor gone, or the attempt over. The turn is given back when the
-        // last of what it stands for ends: the connection to admin, or what waits in the pipe.
+        // All tasks end with the pipe: when the response is read, the visitor disconnected, or the attempt over. The
+        // turn is released with the last of what it covers: the connection to admin, or the bytes in the pipe.
         let (proxy, stops, proxied, holds) = (self.proxy.clone(), self.stops.clone(), attempt.clone(), held.clone());
         let working = async move {
             tokio::select! {
@@ -215,7 +214,7 @@ impl Exchanges {
             && (answer.headers().contains_key(ELSEWHERE) || is_health)
             && !body.has_left();
         if !is_refusal {
-            // Whatever is still to come of the body goes where it would have gone.
+            // Lets the rest of the body be sent as usual.
             attempt.wants_body.cancel();
             return Outcome::Answer(answer);
         }

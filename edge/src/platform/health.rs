@@ -1,4 +1,4 @@
-//! Looks at the health of every admin, each in a task of its own: one that is slow to answer delays no look at another.
+//! Checks the health of every admin, each in its own task: a slow admin delays no check of another.
 
 use std::{collections::HashMap, net::SocketAddr, sync::Arc};
 
@@ -17,7 +17,7 @@ use tokio::{
 use super::admins::{Admin, Admins, State};
 use crate::{limits, metrics};
 
-/// Resolves the admins' names and looks at their health, again and again, for as long as it is polled.
+/// Resolves the admins' names and checks their health, for as long as it is polled.
 pub(super) async fn watch(admins: Arc<Admins>) {
     let mut looking = JoinSet::new();
     let mut watched = HashMap::new();
@@ -38,7 +38,7 @@ pub(super) async fn watch(admins: Arc<Admins>) {
         }
         tokio::select! {
             _ = every.tick() => {}
-            // The sender is in `admins`: it does not go away.
+            // The sender is in `admins`, so it is not dropped.
             _ = upstreams.changed() => {}
         }
         admins.resolve(&mut known).await;
@@ -61,7 +61,7 @@ async fn look_at(admin: Arc<Admin>) {
             unanswered = 0;
         } else {
             unanswered = unanswered.saturating_add(1);
-            // The answer to the last question may come yet, and is no answer to the next.
+            // A late response to this check must not be taken as one to the next.
             check = Check::default();
         }
         admin.set_state(state);
@@ -80,7 +80,7 @@ fn say(outage: &Outage, admin: SocketAddr, state: State) {
     }
 }
 
-/// The question after an admin's health, over a connection that is kept: however many connections an admin has, this one is open.
+/// A health check over a kept connection, which stays open however many connections an admin has.
 #[derive(Default)]
 struct Check {
     connection: Option<SendRequest<Empty<Bytes>>>,
@@ -94,10 +94,10 @@ impl Check {
             self.connection = Some(connection);
             return Ok(state);
         }
-        // The program behind a connection that was kept may have been replaced.
+        // The program behind a kept connection may have been replaced.
         let stream = TcpStream::connect(address).await?;
         let (mut connection, work) = handshake(TokioIo::new(stream)).await?;
-        // Ends when the connection does, or when nobody asks over it any more.
+        // Ends with the connection, or once its sender is dropped.
         tokio::spawn(work);
         let state = ask_over(&mut connection).await?;
         self.connection = Some(connection);

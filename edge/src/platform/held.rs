@@ -1,7 +1,7 @@
-//! What a request for the platform holds, and how it is taken back from clients that let the others wait.
+//! The resources that a platform request holds, and how they are revoked from clients that hold up others.
 //!
-//! A turn is given back when admin's answer has ended. Until then a client may hold it up: it sends its body slowly, or does not take
-//! the answer. Such a request is known to [`Holders`], which end it when turns run short: one of those of the client that has most.
+//! A turn is released when admin's response has ended. Until then a client may stall it: by sending its body slowly, or
+//! by not reading the response. When turns run short, [`Holders`] abort such a request of the client with the most.
 
 use std::{
     collections::HashMap,
@@ -25,30 +25,25 @@ use super::{
 };
 use crate::{http::BodyError, limits};
 
-/// What a request for the platform holds while it is in flight.
 pub(super) struct Held {
     pub(super) holder: Holder,
     pub(super) _turn: Turn<Client>,
-    /// Its turn among the streams of events, if it is one.
     pub(super) _event_stream: Option<Turn<Client>>,
-    /// Its place on its connection.
     pub(super) _place: Option<OwnedSemaphorePermit>,
-    /// The memory of the way to admin, until the answer takes it over.
+    /// The memory of the proxy to admin, until the response takes it over.
     pub(super) grant: Mutex<Option<Grant>>,
 }
 
 impl Held {
-    /// The memory of the way to admin.
     pub(super) fn take_grant(&self) -> Option<Grant> {
         self.grant.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Done when others need the turn.
     pub(super) async fn taken_back(&self) {
         self.holder.taken_back().await;
     }
 
-    /// Says that nothing goes on before the client takes or sends something, until what is returned is dropped.
+    /// Marks the request as waiting for its client to read or send, until the returned value is dropped.
     pub(super) fn waits_for_client(&self) -> Waits {
         Waits::new(self.holder.state.clone())
     }
@@ -64,7 +59,6 @@ struct Known {
     holders: HashMap<u64, Arc<State>>,
 }
 
-/// A request among the holders, until it is dropped.
 pub(super) struct Holder {
     holders: Holders,
     number: u64,
@@ -72,26 +66,22 @@ pub(super) struct Holder {
 }
 
 impl Holder {
-    /// Done when others need what it holds.
     pub(super) async fn taken_back(&self) {
         self.state.taken_back.cancelled().await;
     }
 }
 
-/// What is known of a request.
 pub(super) struct State {
     client: Client,
     taken_back: CancellationToken,
     begun: Instant,
-    /// When the request began to wait for its client, in milliseconds since `begun` and one more; 0 while it does not.
+    /// When the request started to wait for its client, in milliseconds after `begun` plus one; 0 if it does not.
     waits_since: AtomicU64,
 }
 
-/// A wait for the client.
 pub(super) struct Waits(Arc<State>);
 
 impl Holders {
-    /// Adds a request of `client`.
     pub(super) fn add(&self, client: Client) -> Holder {
         let (taken_back, begun, waits_since) = (CancellationToken::new(), Instant::now(), AtomicU64::new(0));
         let state = Arc::new(State { client, taken_back, begun, waits_since });
@@ -102,8 +92,8 @@ impl Holders {
         Holder { holders: self.clone(), number, state }
     }
 
-    /// Takes the turn back of the request that has waited the longest for its client, of the client that has most such requests. Returns
-    /// false when there is none: a client has [`limits::HOLD_UP`] to go on.
+    /// Revokes the turn of the request that has waited longest for its client, among those of the client with the most
+    /// such requests. Returns false if there is none: a client has [`limits::HOLD_UP`] to make progress.
     pub(super) fn take_one_back(&self) -> bool {
         let now = Instant::now();
         let known = self.known();
@@ -119,7 +109,7 @@ impl Holders {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        // Nothing panics while the lock is held.
+        // No code panics while it holds the lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -131,7 +121,7 @@ impl Drop for Holder {
 }
 
 impl State {
-    /// For how long the request has waited for its client; none if it does not, or is taken back already.
+    /// Returns how long the request has waited for its client; `None` if it does not wait, or is revoked already.
     fn waits_for(&self, now: Instant) -> Option<std::time::Duration> {
         let since = self.waits_since.load(Ordering::Relaxed).checked_sub(1)?;
         let since = self.begun + std::time::Duration::from_millis(since);
@@ -153,17 +143,16 @@ impl Drop for Waits {
     }
 }
 
-/// A request's body, of which is known whether its client is waited for. A byte now and then is no progress.
+/// A request's body that tracks whether its client is waited for. An occasional byte does not count as progress.
 pub(super) struct Watched<B> {
     body: B,
     state: Arc<State>,
     waits: Option<Waits>,
-    /// Bytes that have come since the wait began.
     come: usize,
 }
 
 impl<B> Watched<B> {
-    /// Reads the beginning of the body. If the rest has not come in time, nobody waits for it until it is read on.
+    /// Reads the beginning of the body. If the rest is late, the client is not waited for until reading resumes.
     pub(super) async fn read(self, memory: &mut BodyMemory) -> Result<BegunBody<Self>, Failure>
     where
         B: Body<Data = Bytes, Error: Into<BodyError>> + Unpin,
@@ -228,7 +217,6 @@ mod tests {
         Client::from(IpAddr::from([192, 0, 2, last]))
     }
 
-    /// A body that never comes.
     struct Never;
 
     impl Body for Never {
@@ -244,7 +232,7 @@ mod tests {
     async fn a_body_that_is_read_no_longer_is_not_waited_for() {
         let holders = Holders::default();
         let holder = holders.add(client(1));
-        // Its length is not known, so admin decides what becomes of it, once it has its turn.
+        // Its length is unknown, so admin decides about it, once it has its turn.
         let account = || Budget::new(Limits { total: 1, client: 1, connection: 1 }).common_account();
         let mut memory = BodyMemory::new(account(), account());
         let mut body = Watched::new(Never, &holder).read(&mut memory).await.unwrap();

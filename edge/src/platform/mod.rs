@@ -1,14 +1,15 @@
-//! The way to admin: the hosts of the API and the console.
+//! The proxy to admin, for the hosts of the API and the console.
 //!
-//! One HTTP implementation faces the visitor, with one set of limits: hyper. A request for the platform is handed from
-//! it, through a pipe in memory, to pingora-proxy, which keeps the connections to the admins. [`exchange`] chooses a healthy admin,
-//! and asks another when that is safe; [`proxy`] is what pingora-proxy asks of us, [`admins`] the admins, and [`health`] what looks
-//! at them. A request is given up once its admin has hung.
+//! One HTTP implementation with one set of limits faces the visitor: hyper. It passes platform requests through an
+//! in-memory pipe to pingora-proxy, which maintains the connections to the admins. [`exchange`] chooses a healthy
+//! admin, and retries at another when that is safe; [`proxy`] implements pingora-proxy's callbacks, [`admins`] holds
+//! the admins, and [`health`] checks them. A request is given up once its admin hangs.
 //!
-//! Every request that is handed over takes an open file, so they have turns: so many in all, of a client, and on a
-//! connection. A body that is small has come before its request takes one, and it is given back when admin's answer has ended, which
-//! then waits for its client in counted memory ([`relay`]). Where they run short nonetheless, they are taken back from clients that
-//! let the others wait ([`held`]). What is the same for everybody is kept ([`cache`]), and asked for again without any of that. Start with [`Platform::hand_over`].
+//! Every proxied request takes an open file, so requests take turns, limited in total, per client, and per connection.
+//! A small body has arrived before its request takes a turn, and the turn is released when admin's response has ended,
+//! which then waits for its client in charged memory ([`relay`]). If turns run short nonetheless, they are revoked from
+//! clients that hold up others ([`held`]). Responses that are the same for everybody are cached ([`cache`]) and need
+//! none of that. Start with [`Platform::hand_over`].
 
 mod admins;
 mod answers;
@@ -56,7 +57,7 @@ use crate::{
     metrics,
 };
 
-/// Fields that concern one connection only, or would tell admin what a visitor says of itself.
+/// Headers that concern one connection only, or would pass a visitor's own claims to admin.
 const NOT_HANDED_ON: [HeaderName; 9] = [
     header::CONNECTION,
     header::UPGRADE,
@@ -72,21 +73,19 @@ const NOT_HANDED_ON: [HeaderName; 9] = [
 /// The paths of the event stream: at the API's host, and below `/api` at the console's.
 const EVENT_PATHS: [&str; 2] = ["/events", "/api/events"];
 
-/// Shows admin that the request comes from an edge.
+/// The header that proves to admin that the request comes from an edge.
 const EDGE_PROOF: HeaderName = HeaderName::from_static(edge_proof::HEADER);
 
-/// Hands requests on to the admins.
+/// Proxies requests to the admins.
 pub struct Platform {
     exchanges: Exchanges,
     cache: PlatformCache,
-    /// Requests in flight.
     requests: Turns<Client>,
     holders: Holders,
-    /// Those of them whose answers are streams of events, which end when their clients leave.
+    /// Requests in flight whose responses are event streams, which end when their clients disconnect.
     event_streams: Turns<Client>,
-    /// Requests whose bodies are being read.
     bodies: Turns<Client>,
-    /// What has come of the bodies of requests that are not handed on yet.
+    /// Received bytes of bodies whose requests are not proxied yet.
     body_bytes: Account,
     request_ids: RequestIds,
     key: EdgeKey,
@@ -95,8 +94,8 @@ pub struct Platform {
 }
 
 impl Platform {
-    /// A proxy to the admins at `upstreams` that has up to `requests` in flight, and keeps public answers within `shares` until a change
-    /// reaches `marks`. The key proves to admin that requests come from an edge.
+    /// Creates a proxy to the admins at `upstreams` with up to `requests` in flight. It caches public responses within
+    /// `shares` until a change reaches `marks`. The key proves that requests come from an edge.
     pub fn new(
         upstreams: Upstreams,
         threads: usize,
@@ -108,7 +107,7 @@ impl Platform {
     ) -> Self {
         let admins = Arc::new(Admins::new(upstreams));
         let cache = PlatformCache::new(shares, marks);
-        // Pingora tries once: `exchange` decides whether a request may be made again.
+        // Pingora tries once: `exchange` decides about retries.
         let conf = ServerConf { threads, max_retries: 1, ..ServerConf::default() };
         let exchanges = Exchanges::new(http_proxy(&Arc::new(conf), Proxy::new(cache)), admins);
         let waiting = Bounds {
@@ -118,7 +117,7 @@ impl Platform {
             waiting_share: limits::PLATFORM_WAITING_PER_CLIENT,
         };
         let bodies = Bounds { total: limits::PLATFORM_BODIES, share: limits::PLATFORM_BODIES_PER_CLIENT, ..waiting };
-        // However many of them there are, there are places for requests that are answered.
+        // However many event streams there are, turns remain for other requests.
         let event_streams = Turns::new(Bounds {
             total: (requests / 2).max(1),
             share: limits::PLATFORM_EVENT_STREAMS_PER_CLIENT,
@@ -143,7 +142,7 @@ impl Platform {
         }
     }
 
-    /// As many requests as may be in flight where the process may open `files`: those that are `configured`, unless that is 0.
+    /// Returns the maximum of requests in flight, `configured` or by default, for a process that may open `files`.
     pub fn requests_allowed(files: usize, configured: usize) -> usize {
         match configured {
             0 => (files / limits::PLATFORM_FILES_SHARE).clamp(1, limits::PLATFORM_REQUESTS),
@@ -151,41 +150,39 @@ impl Platform {
         }
     }
 
-    /// Places for the requests of one connection.
     pub(crate) fn places() -> Arc<Semaphore> {
         Arc::new(Semaphore::new(limits::PLATFORM_REQUESTS_PER_CONNECTION))
     }
 
-    /// Makes those at `upstreams` the admins for requests from now on.
     pub(crate) fn use_upstreams(&self, upstreams: Upstreams) {
         self.exchanges.admins.use_upstreams(upstreams);
     }
 
-    /// Whether any admin was healthy when it was last looked at.
+    /// Returns a check whether any admin was healthy at its last health check.
     pub fn has_admin(&self) -> impl Fn() -> bool + Send + Sync + 'static {
         let admins = self.exchanges.admins.clone();
         move || admins.has_healthy(&[])
     }
 
-    /// Resolves the admins' names and looks at their health for as long as it is polled.
+    /// Resolves the admins' names and checks their health for as long as it is polled.
     pub fn health_watch(&self) -> impl Future<Output = ()> + Send + 'static {
         health::watch(self.exchanges.admins.clone())
     }
 
-    /// Bytes of memory that kept answers take.
     pub(crate) fn memory_used(&self) -> u64 {
         self.cache.bytes()
     }
 
-    /// Answers a request for `name` with what is kept of admin's answers, if it is there.
+    /// Returns the cached response to a request for `name`, if there is one.
     pub(crate) fn kept<B>(&self, name: &PublicName, request: &Request<B>) -> Option<Response<SiteBody>> {
         let mut answer = self.cache.answer(name, request.method(), request.headers())?;
         answer.headers_mut().insert(X_REQUEST_ID, self.request_ids.of(request.headers()));
         Some(answer)
     }
 
-    /// Answers `request` with what an admin says to it; fails with an answer of ours when none can. What has a `name` is kept, if
-    /// admin's answer allows it. `places` are those of the request's connection, if it has a bound of its own.
+    /// Proxies `request` to an admin and returns its response; fails with a response of ours if no admin can answer.
+    ///
+    /// A response with a `name` is cached if admin allows it. `places` are the connection's, if it has its own limit.
     pub(crate) async fn hand_over<B>(
         &self,
         mut request: Request<B>,
@@ -217,8 +214,8 @@ impl Platform {
         answered.map_err(|failure| Box::new(asked.failed(failure)))
     }
 
-    /// Waits for a place on the connection, for what is read of the body, for memory, and for a turn, in this order: what a client makes
-    /// us wait for holds nothing that others need, except for memory of what has come, of which each client has a share.
+    /// Waits for a slot on the connection, the read part of the body, memory, and a turn, in this order. While it waits
+    /// for the client, the request holds only memory for received bytes, of which each client has a share.
     async fn admit<B>(
         &self,
         request: Request<B>,
@@ -241,7 +238,7 @@ impl Platform {
         let is_event_stream = EVENT_PATHS.contains(&head.uri.path());
         let is_to_be_read = BegunBody::is_to_be_read(&body);
         let patience = if is_to_be_read { limits::BODY_PATIENCE } else { limits::HANDED_PATIENCE };
-        // The client's as a whole: an answer that waits is not to be in the way of a site's on the same connection.
+        // Charged to the client as a whole: a waiting response must not block a site's on the same connection.
         let account = account.of_client();
         if account.is_short() {
             self.take_one_back();
@@ -260,8 +257,8 @@ impl Platform {
         } else {
             (BegunBody::unread(body), None)
         };
-        // The way to admin takes memory of its own, for as long as the answer is not read. A body that has come waits for it in what bodies
-        // may have, which leaves some for the way: or those that have come would keep each other from going on.
+        // The proxy to admin takes its own memory until the response is read. A received body waits for it within the
+        // share of bodies, which leaves some for the proxy: otherwise received bodies would block each other.
         let Ok(mut grant) = account.take(limits::HANDED_BYTES, patience).await else {
             metrics::exhausted();
             return Err(busy("memory"));
@@ -269,7 +266,7 @@ impl Platform {
         if let Some(held) = memory.into_client_grant() {
             grant.merge(held);
         }
-        // After the body: who sends none in time holds none of these.
+        // After the body: a client that sends none in time holds none of these.
         let event_stream =
             is_event_stream.then(|| self.event_streams.try_take(&client)).transpose().map_err(refused)?;
         self.make_room(&self.requests);
@@ -280,7 +277,7 @@ impl Platform {
         Ok((Request::from_parts(head, body), held))
     }
 
-    /// Takes a turn back where hardly any of `turns` are left.
+    /// Revokes a turn if hardly any of `turns` are left.
     fn make_room(&self, turns: &Turns<Client>) {
         if turns.taken() * 100 >= turns.bounds().total * limits::PLATFORM_CROWDED_PERCENT {
             self.take_one_back();
@@ -314,7 +311,7 @@ impl Platform {
         if let Some(name) = name {
             PlatformCache::announce(name, request.headers_mut());
         }
-        // Last: what is public has no fields of anybody but this one.
+        // Last, because public requests have no other headers than this one of ours.
         self.prove(&mut request).map_err(unfit)?;
         let (head, body) = request.into_parts();
         let mut response = self.exchanges.answer(head, body.share(), held, is_health).await?;
@@ -324,8 +321,8 @@ impl Platform {
         headers.remove(SURROGATE_KEY);
         headers.remove(ELSEWHERE);
         if name.is_some() {
-            // What the proxy adds for its cache: kept answers do not age, and admin says nothing of ranges. Nor does any carry another
-            // request's id.
+            // The proxy's cache adds an age, ranges, and another request's ID. But cached responses do not age, and
+            // admin does not offer ranges.
             headers.remove(header::AGE);
             headers.remove(header::ACCEPT_RANGES);
             if let Some(id) = id {
@@ -336,9 +333,8 @@ impl Platform {
         Ok(response)
     }
 
-    /// Proves to admin that the request comes from an edge.
     fn prove<B>(&self, request: &mut Request<B>) -> anyhow::Result<()> {
-        // In place of what the visitor may have sent under this name.
+        // Replaces what the visitor may have sent under this name.
         request.headers_mut().remove(EDGE_PROOF);
         for proof in self.key.proofs(&handed(request), self.clock.now()) {
             let mut proof = HeaderValue::try_from(proof)?;
@@ -361,7 +357,7 @@ fn busy(bound: &'static str) -> Failure {
     Failure::Busy
 }
 
-/// What a proof covers of a request in the form in which admin gets it.
+/// Returns the parts of a request that a proof covers, in the form in which admin receives them.
 fn handed<B>(request: &Request<B>) -> HandedRequest<'_> {
     let field = |name| request.headers().get(name).map_or(&[][..], HeaderValue::as_bytes);
     HandedRequest {
@@ -373,7 +369,7 @@ fn handed<B>(request: &Request<B>) -> HandedRequest<'_> {
     }
 }
 
-/// Makes the target, the version and the fields about the visitor those that admin reads.
+/// Rewrites the target, the version and the headers about the visitor for admin.
 fn prepare<B>(request: &mut Request<B>, host: &str, visitor: Visitor) -> anyhow::Result<()> {
     let authority = match request.uri().authority() {
         Some(authority) => HeaderValue::from_str(authority.as_str())?,
@@ -391,7 +387,8 @@ fn prepare<B>(request: &mut Request<B>, host: &str, visitor: Visitor) -> anyhow:
     Ok(())
 }
 
-/// Also what `Connection` names, so that nobody can have the proxy drop a field that admin relies on: ours are set after.
+/// Removes the headers of one connection, including those that `Connection` names. Ours are set afterwards, so that a
+/// visitor cannot have the proxy drop a header that admin relies on.
 fn strip_connection_fields(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)

@@ -1,5 +1,5 @@
-//! The callbacks of pingora-proxy: with which limits the admin of an [`Attempt`] is asked, and what of its answers is kept. An
-//! attempt that fails ends without an answer: [`super::exchange`] decides what becomes of its request.
+//! The callbacks of pingora-proxy: the limits for the admin of an [`Attempt`], and what is cached of its responses. A
+//! failed attempt ends without a response: [`super::exchange`] decides about its request.
 
 use std::sync::Arc;
 
@@ -19,24 +19,20 @@ use super::{
 };
 use crate::{limits, memory::Moment};
 
-/// The proxy before the admins.
 pub(super) struct Proxy {
     cache: PlatformCache,
 }
 
-/// A request on its way.
 #[derive(Default)]
 pub(super) struct Exchange {
-    /// The attempt that it is; every task that asks an admin makes one.
+    /// Its attempt; every task that contacts an admin has one.
     attempt: Option<Arc<Attempt>>,
-    /// The name of what is asked for, if it is public.
     name: Option<PublicName>,
-    /// The place in the order of changes at which admin was asked.
+    /// The position in the order of changes when admin was contacted.
     moment: Option<Moment>,
 }
 
 impl Proxy {
-    /// A proxy before the admins, whose public answers `cache` keeps.
     pub(super) fn new(cache: PlatformCache) -> Self {
         Self { cache }
     }
@@ -72,7 +68,7 @@ impl ProxyHttp for Proxy {
         Ok(cache::key(name))
     }
 
-    /// Calls every hit fresh: what has ended is not found.
+    /// Treats every hit as fresh: ended entries are not found.
     async fn cache_hit_filter(
         &self,
         _: &mut Session,
@@ -105,8 +101,8 @@ impl ProxyHttp for Proxy {
         peer.options.read_timeout = Some(if only_reads { limits::ADMIN_ANSWER } else { limits::ADMIN_READ });
         peer.options.write_timeout = Some(limits::ADMIN_WRITE);
         peer.options.idle_timeout = Some(limits::ADMIN_IDLE);
-        // Pingora reads what there is, up to 64 KB at a time, and several times ahead of what its client takes. So there is less at a time;
-        // not of what is kept, of which all is read soon, and of which a client may want none. Each kind has connections of its own.
+        // Pingora reads all that is available, up to 64 KB at a time, and several times ahead of its client, so the
+        // kernel buffers less. Public responses are read whole soon anyway. Each kind has its own connections.
         let is_public = exchange.name.is_some();
         peer.group_key = is_public.into();
         peer.options.tcp_recv_buf = (!is_public).then_some(limits::ADMIN_RECEIVE_BYTES);
@@ -133,8 +129,8 @@ impl ProxyHttp for Proxy {
         Ok(())
     }
 
-    /// Gives the lock of an answer up that will not be kept: pingora-proxy reads no more of a body than its client wants, and of a HEAD, a
-    /// condition or a range that is not all of it. Whoever waits asks anew.
+    /// Releases the lock of a response that will not be cached: pingora-proxy reads only what its client wants of a
+    /// body, which for a HEAD, a condition or a range is not all. Waiting requests then send their own.
     async fn response_filter(
         &self,
         session: &mut Session,

@@ -1,7 +1,7 @@
-//! The body of admin's answer, read by a task of its own: the request ends with admin's answer, however slowly its client takes that.
+//! The body of admin's response, read by its own task, so that a slow client does not prolong the request.
 //!
-//! What is read and waits for the client is charged as bytes in flight. An answer for which there is that much memory is read whole;
-//! of a larger one, or where memory is short, no more is read than the client takes, and the request lasts as long.
+//! Bytes that wait for the client are charged as bytes in flight. A response that fits into the available memory is
+//! read whole. A larger one, or one while memory is short, is read at its client's pace, as long as the request lasts.
 
 use std::{
     pin::Pin,
@@ -23,24 +23,21 @@ use tokio::sync::{Notify, mpsc};
 use super::held::Held;
 use crate::{http::BodyError, limits};
 
-/// The media type of a stream of events, of which hardly anything is ever read ahead.
+/// The media type of an event stream, which hardly ever has anything to read ahead.
 const EVENTS: &[u8] = b"text/event-stream";
 
-/// Why an answer breaks off: others need the turn that it holds.
+/// A response was aborted because others need its turn.
 #[derive(Debug, thiserror::Error)]
 #[error("others need the turn of this answer, which is not being taken")]
 struct TakenBack;
 
-/// The client's end of an answer.
 pub(super) struct Relayed {
     pieces: mpsc::UnboundedReceiver<Result<Bytes, BodyError>>,
     shared: Arc<Shared>,
-    /// Bytes that are still to come, if admin has said how many there are.
     left: Option<u64>,
     is_over: bool,
 }
 
-/// What both ends of an answer know.
 struct Shared {
     /// Bytes that were read and wait for the client.
     queued: AtomicUsize,
@@ -48,16 +45,15 @@ struct Shared {
     memory: Mutex<Memory>,
 }
 
-/// The memory of an answer on its way.
 struct Memory {
     grant: Option<Grant>,
-    /// Whether admin's answer has ended: then nothing is held but what waits.
+    /// Whether admin's response has ended: then only the waiting bytes are charged.
     has_ended: bool,
 }
 
 impl Shared {
     fn memory(&self) -> MutexGuard<'_, Memory> {
-        // Nothing panics while the lock is held.
+        // No code panics while it holds the lock.
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -66,7 +62,7 @@ impl Shared {
         self.give_back();
     }
 
-    /// Gives back what is not needed for what waits, once admin's answer has ended.
+    /// Releases memory beyond the waiting bytes, once admin's response has ended.
     fn give_back(&self) {
         let mut memory = self.memory();
         let queued = self.queued.load(Ordering::Acquire);
@@ -78,7 +74,7 @@ impl Shared {
     }
 }
 
-/// Begins to read `answer`, whose headers are `headers`, for a request that holds `held`.
+/// Starts to read `answer`, with these `headers`, for a request that holds `held`.
 pub(super) fn relay(answer: Incoming, headers: &HeaderMap, held: Arc<Held>) -> Relayed {
     let left = answer.size_hint().exact();
     let mut grant = held.take_grant();
@@ -124,7 +120,7 @@ async fn read(
                 break;
             }
             Some(Ok(frame)) => {
-                // Trailers are passed on to nobody.
+                // Trailers are dropped.
                 if let Ok(bytes) = frame.into_data()
                     && !bytes.is_empty()
                 {
@@ -148,7 +144,7 @@ async fn read(
             }
         }
     }
-    // In this order: whoever waits for the turn also needs memory.
+    // In this order: a request that waits for the turn also needs memory.
     shared.end();
     drop(held);
 }
@@ -178,22 +174,21 @@ impl Relayed {
     }
 }
 
-/// The body of admin's answer. What it holds is charged until it is taken.
+/// The body of admin's response. Its bytes are charged until they are read.
 pub struct HandedBody {
     answer: AnswerBody,
 }
 
 enum AnswerBody {
-    /// Nothing.
+    /// An empty body.
     Empty,
-    /// As it comes.
+    /// Passed on as it arrives.
     Relayed(Relayed),
-    /// Read whole, while the request holds what it held.
+    /// Read whole, while the request's resources are still held.
     Whole { bytes: Bytes, _held: Arc<Held> },
 }
 
 impl HandedBody {
-    /// The body `answer` of an answer with these headers.
     pub(super) fn relayed(answer: Incoming, headers: &HeaderMap, held: Arc<Held>) -> Self {
         let answer =
             if answer.is_end_stream() { AnswerBody::Empty } else { AnswerBody::Relayed(relay(answer, headers, held)) };

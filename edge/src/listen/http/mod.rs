@@ -1,6 +1,6 @@
-//! HTTP on a connection that stands: hyper, with its limits set, and an end to connections that idle or grow old.
+//! HTTP on an established connection: hyper with its limits, and the end of connections that idle or grow old.
 //!
-//! [`h1`] and [`h2`] hold what belongs to one version. Requests are answered by [`crate::front`]. Start with [`serve`].
+//! [`h1`] and [`h2`] hold what is specific to one version. [`crate::front`] answers the requests. Start with [`serve`].
 
 mod h1;
 mod h2;
@@ -35,26 +35,23 @@ use crate::{
     limits, metrics,
 };
 
-/// The version of HTTP that was agreed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Http1,
     Http2,
 }
 
-/// One allocation a connection, which its requests share.
+/// The state that a connection's requests share, in one allocation.
 struct Shared {
     front: Arc<Front>,
     connection: Connection,
     seat: Arc<Seat>,
-    /// Whether a request over HTTP/1.1 had a body.
     had_body: Arc<AtomicBool>,
-    /// Whether one said its length in two ways.
     ambiguous: Arc<AtomicBool>,
 }
 
 impl Shared {
-    /// The answer to a request, and the grant for its first bytes.
+    /// Answers a request. Returns the response, and the grant for its first bytes.
     async fn answer<B>(&self, protocol: Protocol, request: Request<B>) -> (Response<Body>, Option<Grant>)
     where
         B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + Unpin + 'static,
@@ -72,11 +69,11 @@ impl Shared {
             self.front.answer(request, &self.connection).await
         };
         if is_chunked {
-            // See `h1::heads`: where the next request begins is not watched.
+            // See `h1::heads`: the start of the next request is not known.
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         let first = response.body().left().min(limits::BLOCK_BYTES as u64);
-        // Of an answer at a pace nothing is held while it waits.
+        // A paced response holds nothing while it waits.
         if first == 0 || response.body().is_paced() {
             return (response, None);
         }
@@ -88,7 +85,7 @@ impl Shared {
         Box::pin(self.admit(response, bytes)).await
     }
 
-    /// Waits for `bytes` to send `response` with. Until it is begun it can be another.
+    /// Waits for memory of `bytes` to send `response`. Before its start the response can still be replaced.
     async fn admit(&self, mut response: Response<Body>, bytes: u64) -> (Response<Body>, Option<Grant>) {
         response.body_mut().park();
         if let Ok(grant) = self.connection.account.take(bytes, limits::FLIGHT_PATIENCE).await {
@@ -99,9 +96,8 @@ impl Shared {
     }
 }
 
-/// Answers the requests of one connection until it ends, or `stop` asks it to.
-// Boxed by hand: a future that is handed on from one function to the next is there once in each of them, and many
-// connections do nothing else than be there.
+/// Answers the requests of one connection until it ends, or `stop` requests its end.
+// Boxed by hand: a future passed between functions takes space in each, and most connections only idle.
 pub(crate) fn serve<S>(
     stream: S,
     protocol: Protocol,
@@ -122,7 +118,7 @@ where
             let had_body = shared.had_body.clone();
             let service = service_fn(move |request: Request<Incoming>| {
                 let shared = shared.clone();
-                // hyper keeps room for it as long as the connection lives: for an address, not for 4 KB.
+                // hyper reserves space for this future for the connection's lifetime: for a pointer, instead of 4 KB.
                 pinned(|| async move {
                     let (response, grant) = shared.answer(protocol, request).await;
                     Ok::<_, Infallible>(response.map(|body| Charged::new(body, shared, grant)))
@@ -146,7 +142,7 @@ where
     }
 }
 
-/// The connection has to end: we stop, it has grown old, or others need its room.
+/// Waits until the connection has to end: the edge stops, the connection has grown old, or others need its room.
 async fn ended(seat: Arc<Seat>, stop: CancellationToken) {
     tokio::select! {
         () = async { stop.cancelled().await; first_request(&seat).await } => {}
@@ -155,8 +151,7 @@ async fn ended(seat: Arc<Seat>, stop: CancellationToken) {
     }
 }
 
-/// Waits until the connection has brought its first request, at most [`limits::FIRST_REQUEST`]. A client that has just connected
-/// has not been told anything: it takes a connection that is closed for one that failed.
+/// Waits for the first request, at most [`limits::FIRST_REQUEST`]: clients take an earlier close for a failure.
 async fn first_request(seat: &Seat) {
     let brought = async {
         while seat.requests.load(Ordering::Relaxed) == 0 {
@@ -166,7 +161,7 @@ async fn first_request(seat: &Seat) {
     let _ = timeout(limits::FIRST_REQUEST, brought).await;
 }
 
-/// HTTP/1.1 has its own end to idling: the limit for a request's head.
+/// Waits until an HTTP/2 connection idles. HTTP/1.1 is limited by the timeout for a request's head instead.
 async fn idle(shared: &Shared) {
     let mut before = u64::MAX;
     loop {
@@ -179,15 +174,12 @@ async fn idle(shared: &Shared) {
     }
 }
 
-/// Why a connection is ended.
 enum End {
-    /// It may finish what it has begun, and nothing else.
+    /// It may finish its started requests, and no others.
     Over,
-    /// Nobody is there.
     Dead,
 }
 
-/// Runs the connection until `over` comes, or `dead`.
 async fn run<C: Future>(
     mut connection: Pin<Box<C>>,
     end: impl FnOnce(Pin<&mut C>),
@@ -196,7 +188,7 @@ async fn run<C: Future>(
 ) {
     let over = over.map(|()| End::Over).left_future();
     let dead = dead.map(|dead| dead.map(|()| End::Dead).right_future());
-    // Polled only when they were themselves woken: a plain select would look at its timers at every byte of the connection.
+    // Polled only when they were woken themselves: a plain select would check its timers at every byte.
     let mut ends: FuturesUnordered<_> = iter::once(over).chain(dead).collect();
     tokio::select! {
         biased;

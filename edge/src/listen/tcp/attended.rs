@@ -1,4 +1,4 @@
-//! A connection that has to say something soon, and whose bytes are counted. Stands above TLS.
+//! A connection with a timeout for its first byte, whose written bytes are counted. Above TLS.
 
 use std::{
     io::{self, IoSlice},
@@ -15,16 +15,14 @@ use tokio::{
 
 use super::seats::Seat;
 
-/// Ends a connection of which nothing is read in time, and counts what is written for its client.
+/// Ends a connection that sends nothing in time, and counts what is written for its client.
 pub(super) struct Attended<S> {
     inner: S,
     seat: Arc<Seat>,
-    /// Runs until something is read.
     patience: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Attended<S> {
-    /// Of `seat`, with so much time for its first byte.
     pub(super) fn new(inner: S, seat: Arc<Seat>, first_byte: Duration) -> Self {
         Self { inner, seat, patience: Some(Box::pin(sleep(first_byte))) }
     }

@@ -1,23 +1,22 @@
-//! What the machine allows: files that the process may open, and memory.
+//! Limits of the machine: open files, and memory.
 
 use std::fs;
 
 use crate::limits;
 
-/// The files that the process may open, as far as it is known.
+/// Returns the maximum of open files of the process, if it is known.
 pub(in crate::listen) fn open_files() -> Option<usize> {
     let limits_file = fs::read_to_string("/proc/self/limits").ok()?;
     let values = limits_file.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     values.split_whitespace().next()?.parse().ok()
 }
 
-/// The files that the process has open, as far as it is known: Linux says it since 6.2.
+/// Returns the number of open files of the process, if it is known: Linux reports it since 6.2.
 pub(in crate::listen) fn files_open() -> Option<usize> {
     let count = fs::metadata("/proc/self/fd").ok()?.len();
     usize::try_from(count).ok().filter(|&count| count > 0)
 }
 
-/// Bytes of memory that the process has.
 pub(in crate::listen) fn resident_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     kilobytes(&status, "VmRSS:")
@@ -28,13 +27,13 @@ fn kilobytes(text: &str, name: &str) -> Option<u64> {
     value.split_whitespace().next()?.parse::<u64>().ok().map(|kilobytes| kilobytes.saturating_mul(1024))
 }
 
-/// Bytes of the process above which it sheds connections, where `edge.memory` is `memory` and the machine has `machine`.
+/// Returns the process size, in bytes, above which connections are shed, given `edge.memory` and the machine's memory.
 pub(in crate::listen) fn shed_above(memory: u64, machine: Option<u64>) -> u64 {
     let own = memory / 100 * limits::SHED_MEMORY_PERCENT;
     machine.map_or(own, |machine| own.min(machine / 100 * limits::SHED_ABOVE_PERCENT))
 }
 
-/// As many connections as fit into `files` beside `platform_requests`, and, while they idle, into `memory`.
+/// Returns the connections that fit into `files` besides `platform_requests`, and, while idle, into `memory`.
 pub(in crate::listen) fn connections_allowed(files: usize, platform_requests: usize, memory: Option<u64>) -> usize {
     let by_files = files.saturating_sub(limits::SPARE_FILES + platform_requests).max(1);
     let by_memory =

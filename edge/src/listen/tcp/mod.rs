@@ -1,7 +1,7 @@
 //! Sockets: binding them, and the accept loops.
 //!
-//! TLS is in [`super::tls`], HTTP in [`super::http`]. [`seats`] says who may connect, [`shedding`] who has to go when the
-//! machine runs short. Start with [`Acceptor::accept_from`].
+//! TLS is in [`super::tls`], HTTP in [`super::http`]. [`seats`] decides who may connect, [`shedding`] which connections
+//! are closed when the machine runs short. Start with [`Acceptor::accept_from`].
 
 mod attended;
 mod machine;
@@ -43,39 +43,37 @@ use crate::{
 
 /// The sockets to listen on.
 pub enum Sockets {
-    /// They are ours, and listen when we do.
+    /// Bound by this process, and not yet listening.
     Bound {
         /// For HTTPS.
         https: TcpSocket,
         /// For plain HTTP.
         http: TcpSocket,
     },
-    /// A running edge listens on them, until it hands them over.
+    /// Held by a running edge until it hands them over.
     Running {
-        /// The address of HTTPS.
+        /// The address for HTTPS.
         https: SocketAddr,
-        /// The address of plain HTTP.
+        /// The address for plain HTTP.
         http: SocketAddr,
-        /// The upgrade socket.
+        /// The path of the upgrade socket.
         path: PathBuf,
     },
 }
 
-/// Sockets that listen.
 pub(super) struct Listening {
     pub(super) https: TcpListener,
     pub(super) http: TcpListener,
-    /// The edge that they were taken from.
     pub(super) predecessor: Option<Predecessor>,
 }
 
 impl Sockets {
-    /// Takes both addresses, so that a taken port is known before anything else happens.
+    /// Binds both addresses, so that a port in use is detected before anything else happens.
     pub fn bind(https: SocketAddr, http: SocketAddr) -> io::Result<Self> {
         Ok(Self::Bound { https: bind(https)?, http: bind(http)? })
     }
 
-    /// Takes both addresses, from an edge that runs if there is one.
+    /// Binds both addresses, or plans to take them over if an edge is running.
     pub fn take_over(https: SocketAddr, http: SocketAddr, path: PathBuf) -> io::Result<Self> {
         match Self::bind(https, http) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => Ok(Self::Running { https, http, path }),
@@ -83,7 +81,6 @@ impl Sockets {
         }
     }
 
-    /// Listens, as soon as a running edge has handed over.
     pub(super) async fn listen(self) -> io::Result<Listening> {
         match self {
             Self::Bound { https, http } => {
@@ -100,16 +97,16 @@ impl Sockets {
 
 fn bind(address: SocketAddr) -> io::Result<TcpSocket> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // A restarted edge takes its port although old connections still linger there.
+    // Lets a restarted edge bind its port while old connections linger there.
     socket.set_reuseaddr(true)?;
     socket.bind(address).map_err(|e| io::Error::new(e.kind(), format!("cannot listen on {address}: {e}")))?;
     Ok(socket)
 }
 
-/// The line of log about balancers that do not say on whose behalf they connect.
+/// Limits the log lines about balancers without a valid PROXY header.
 static NO_HEADER: Outage = Outage::new();
 
-/// One accept loop: with certificates it speaks TLS, without it does not.
+/// One accept loop, for TLS if it has certificates, otherwise for plain HTTP.
 #[derive(Clone)]
 pub(super) struct Acceptor {
     pub(super) front: Arc<Front>,
@@ -119,12 +116,10 @@ pub(super) struct Acceptor {
     pub(super) stop: CancellationToken,
 }
 
-/// A connection that has a seat.
 struct Accepted {
     stream: TcpStream,
     peer: SocketAddr,
     seated: Seated,
-    /// Whether it has to say on whose behalf it is.
     is_balancer: bool,
 }
 
@@ -135,7 +130,7 @@ impl Acceptor {
             let task = self.connections.spawn(async move {
                 let mut client = peer.ip();
                 if is_balancer {
-                    // Boxed, because most connections have none of it: a task is as large as its largest branch.
+                    // Boxed, because most connections do not need it: a task is as large as its largest branch.
                     let identified = Box::pin(this.identify(&mut stream, client, &mut seated));
                     let Some(identified) = identified.await else { return };
                     client = identified;
@@ -147,8 +142,8 @@ impl Acceptor {
         }
     }
 
-    /// The next connection, once there is room for it; none when we stop. Clients that have their share of connections are
-    /// turned away here, before a byte of theirs is read.
+    /// Returns the next connection, once there is room; `None` when the edge stops. Refuses clients that have used up
+    /// their share before reading a byte.
     async fn next(&self, listener: &TcpListener) -> Option<Accepted> {
         let room = tokio::select! {
             room = self.seats.room(self.tls.is_none()) => room?,
@@ -161,7 +156,7 @@ impl Acceptor {
             };
             match accepted {
                 Ok((stream, peer)) => {
-                    // Of a balancer's connection it is not known yet whose it is.
+                    // The client of a balancer's connection is not known yet.
                     let (is_balancer, admitted) = {
                         let settings = self.front.settings();
                         let is_balancer = settings.balancers.contains(peer.ip());
@@ -173,7 +168,7 @@ impl Acceptor {
                         return Some(Accepted { stream, peer, seated, is_balancer });
                     }
                     metrics::connection_refused();
-                    // The kernel keeps nothing of the connection either.
+                    // Lets the kernel discard the connection immediately.
                     let _ = stream.set_zero_linger();
                 }
                 Err(error) => {
@@ -184,11 +179,11 @@ impl Acceptor {
         }
     }
 
-    /// Reads from a balancer's connection on whose behalf it is, and seats that client. None when there is no telling, or the client
-    /// has its share of connections.
+    /// Reads the client's address from a balancer's connection, and seats that client. `None` if that fails, or the
+    /// client has used up its share.
     async fn identify(&self, stream: &mut TcpStream, balancer: IpAddr, seated: &mut Seated) -> Option<IpAddr> {
         let client = match timeout(limits::PROXY_HEADER, proxy_protocol::read(stream)).await {
-            // In version 1 a balancer that looks whether the edge is there names itself.
+            // In version 1, a balancer's health check names the balancer itself.
             Ok(Ok(Source::Client(client))) if self.front.settings().balancers.contains(client) => return Some(client),
             Ok(Ok(Source::Client(client))) => client,
             Ok(Ok(Source::Balancer)) => return Some(balancer),
@@ -215,7 +210,7 @@ impl Acceptor {
     }
 
     async fn attend(self, stream: TcpStream, peer: IpAddr, seat: &Arc<Seat>) {
-        // Without it the kernel holds small answers back; that it cannot be set is no reason not to serve.
+        // Without it the kernel delays small responses; failing to set it is no reason not to serve.
         let _ = stream.set_nodelay(true);
         let peer = peer.to_canonical();
         let (account, completions) = (self.front.account(peer), seat.completions.clone());
@@ -227,7 +222,7 @@ impl Acceptor {
             );
             return http::serve(stream, Protocol::Http1, connection, seat.clone(), self.front, self.stop).await;
         };
-        // Before anything is kept for a handshake.
+        // Before any memory is allocated for a handshake.
         if !matches!(timeout(first_byte, stream.peek(&mut [0])).await, Ok(Ok(1..))) {
             return tracing::debug!("no handshake began");
         }

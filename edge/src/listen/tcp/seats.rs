@@ -1,7 +1,6 @@
-//! The bounds of connections: in all, of which plain HTTP never has everything, and of each client.
+//! Limits the number of connections: in total, part of which is reserved from plain HTTP, and per client.
 //!
-//! A connection that is accepted has a [`Seat`] until it ends. The seats are known to [`super::shedding`], which takes
-//! them back while the machine runs short.
+//! An accepted connection has a [`Seat`] until it ends; [`super::shedding`] takes seats back under shortage.
 
 use std::{
     collections::HashMap,
@@ -26,20 +25,16 @@ use crate::{
     limits,
 };
 
-/// The bounds of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::listen) struct SeatBounds {
-    /// Connections in all.
     pub(in crate::listen) total: usize,
-    /// Connections of one client.
     pub(in crate::listen) share: usize,
 }
 
-/// All seats.
 pub(in crate::listen) struct Seats {
     bounds: SeatBounds,
     total: Arc<Semaphore>,
-    /// For plain HTTP, beside one of `total`.
+    /// Required by plain HTTP in addition to one of `total`.
     plain: Arc<Semaphore>,
     clients: Turns<Client>,
     taken: Mutex<HashMap<u64, Arc<Seat>>>,
@@ -53,38 +48,32 @@ pub(in crate::listen) struct Room {
     _plain: Option<OwnedSemaphorePermit>,
 }
 
-/// A connection as the others see it.
+/// The state of a connection that other tasks can access.
 #[derive(Debug, Default)]
 pub(in crate::listen) struct Seat {
-    /// Whose connection it is; nobody's when it is a trusted proxy's.
+    /// The client of the connection; `None` for a trusted proxy's.
     pub(in crate::listen) client: Option<Client>,
-    /// What its client took; counted for nobody when it is a trusted proxy's.
+    /// The tally of its client; not recorded for a trusted proxy's connection.
     pub(in crate::listen) tally: Arc<Tally>,
-    /// Requests that it has brought.
     pub(in crate::listen) requests: AtomicU64,
-    /// Those when shedding last looked.
+    /// The value of `requests` when shedding last checked.
     pub(in crate::listen) seen: AtomicU64,
-    /// Its completions of the gateway that are under way.
     pub(in crate::listen) completions: ConnectionCompletions,
-    /// Whether it was asked to end.
     is_asked: AtomicBool,
     ask: Notify,
     /// Its task. Shared with the seat that the connection had before its client was known.
     task: Arc<OnceLock<AbortHandle>>,
 }
 
-/// A connection's hold on its seat.
 pub(in crate::listen) struct Seated {
     seats: Arc<Seats>,
     number: u64,
     seat: Arc<Seat>,
     _room: Room,
-    /// Held until the connection ends.
     turn: Option<Turn<Client>>,
 }
 
 impl Seats {
-    /// Seats within `bounds`.
     pub(in crate::listen) fn new(bounds: SeatBounds, talkers: Arc<Talkers>) -> Arc<Self> {
         let plain = bounds.total - bounds.total * limits::HTTPS_RESERVE_PERCENT / 100;
         let clients = Bounds { total: bounds.total, share: bounds.share, waiting: 0, waiting_share: 0 };
@@ -99,13 +88,12 @@ impl Seats {
         })
     }
 
-    /// Waits until there is room for another connection.
     pub(in crate::listen) async fn room(&self, is_plain: bool) -> Option<Room> {
         let plain = if is_plain { Some(self.plain.clone().acquire_owned().await.ok()?) } else { None };
         Some(Room { _total: self.total.clone().acquire_owned().await.ok()?, _plain: plain })
     }
 
-    /// Whether a client at `peer` may connect: what gets it a seat. Connections of `trusted` proxies are those of many clients.
+    /// Returns the turn of a client at `peer`. Connections of `trusted` proxies carry many clients, and need none.
     pub(in crate::listen) fn admit(&self, peer: IpAddr, trusted: &Networks) -> Result<Option<Turn<Client>>, Refused> {
         if trusted.contains(peer) {
             return Ok(None);
@@ -113,7 +101,6 @@ impl Seats {
         self.clients.try_take(&peer.into()).map(Some).inspect_err(|_| self.talkers.tally(peer).refused())
     }
 
-    /// Seats a connection that was admitted.
     pub(in crate::listen) fn seat(self: &Arc<Self>, room: Room, turn: Option<Turn<Client>>, peer: IpAddr) -> Seated {
         let seat = self.new_seat(turn.as_ref(), peer, Arc::default());
         let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -136,7 +123,7 @@ impl Seats {
         })
     }
 
-    /// The time that a new connection has for its first byte: less while hardly any seats are left for others of its kind.
+    /// Returns the timeout for a new connection's first byte: shorter while hardly any seats are left for its kind.
     pub(in crate::listen) fn first_byte(&self, is_plain: bool) -> Duration {
         let plain = if is_plain { self.plain.available_permits() } else { usize::MAX };
         let free = self.total.available_permits().min(plain) as u64;
@@ -144,61 +131,54 @@ impl Seats {
         if is_crowded { limits::FIRST_BYTE_CROWDED } else { limits::FIRST_BYTE }
     }
 
-    /// How many connections there may be.
     pub(in crate::listen) fn total(&self) -> usize {
         self.bounds.total
     }
 
-    /// How many connections there are.
     pub(in crate::listen) fn taken(&self) -> usize {
         lock(&self.taken).len()
     }
 
-    /// The seats that are taken, the oldest first.
+    /// Returns the taken seats, oldest first.
     pub(in crate::listen) fn list(&self) -> Vec<Arc<Seat>> {
         let mut list: Vec<_> = lock(&self.taken).iter().map(|(number, seat)| (*number, seat.clone())).collect();
         list.sort_unstable_by_key(|(number, _)| *number);
         list.into_iter().map(|(_, seat)| seat).collect()
     }
 
-    /// The clients with the most connections, and how many those are.
     pub(in crate::listen) fn greediest(&self, count: usize) -> Vec<(Client, usize)> {
         self.clients.greediest(count)
     }
 }
 
 impl Seat {
-    /// Asks the connection to end when it has answered what it has begun.
+    /// Requests that the connection ends after it has answered its started requests.
     pub(in crate::listen) fn ask_to_end(&self) {
         self.is_asked.store(true, Ordering::Relaxed);
         self.ask.notify_one();
     }
 
-    /// Whether it was asked to end.
     pub(in crate::listen) fn is_asked(&self) -> bool {
         self.is_asked.load(Ordering::Relaxed)
     }
 
-    /// Done when the connection is asked to end.
     pub(in crate::listen) async fn asked(&self) {
         self.ask.notified().await;
     }
 
-    /// Breaks the connection off.
     pub(in crate::listen) fn cut(&self) {
         if let Some(task) = self.task.get() {
             task.abort();
         }
     }
 
-    /// Says which task serves the connection.
     pub(in crate::listen) fn is_served_by(&self, task: AbortHandle) {
         let _ = self.task.set(task);
     }
 }
 
 impl Seated {
-    /// Makes the connection that of the client at `address`, which was admitted: until then it was nobody's.
+    /// Assigns the connection to the admitted client at `address`; before that it had no client.
     pub(in crate::listen) fn identify(&mut self, turn: Option<Turn<Client>>, address: IpAddr) {
         let seat = self.seats.new_seat(turn.as_ref(), address, self.seat.task.clone());
         if self.seat.is_asked() {
@@ -208,7 +188,6 @@ impl Seated {
         (self.seat, self.turn) = (seat, turn);
     }
 
-    /// The seat.
     pub(in crate::listen) fn seat(&self) -> &Arc<Seat> {
         &self.seat
     }

@@ -1,5 +1,5 @@
-//! What happens while the machine runs short of files or memory: connections that idle are asked to end, and when that is
-//! not enough, those of the greediest clients are broken off. A visitor who has a few connections keeps them.
+//! Sheds connections while the machine runs short of files or memory: idle ones are ended gracefully, and if that is
+//! not enough, those of the greediest clients are aborted. A visitor with few connections keeps them.
 
 use std::{
     collections::HashMap,
@@ -15,7 +15,6 @@ use super::{
 };
 use crate::{limits, listen::ConnectionBounds, metrics};
 
-/// Sheds connections whenever it has to, for as long as it is polled.
 pub(in crate::listen) async fn shed(seats: Arc<Seats>, bounds: ConnectionBounds) {
     let mut every = interval(limits::SHED_EVERY);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -37,7 +36,7 @@ pub(in crate::listen) async fn shed(seats: Arc<Seats>, bounds: ConnectionBounds)
     }
 }
 
-/// Whether files, memory, or the connections that there may be are nearly used up.
+/// Returns whether files, memory, or the maximum of connections are nearly used up.
 fn is_pressed(seats: &Seats, bounds: &ConnectionBounds) -> bool {
     let above = |percent: u64, taken: u64, all: u64| taken.saturating_mul(100) > all.saturating_mul(percent);
     let files = machine::files_open().unwrap_or_else(|| seats.taken());
@@ -46,15 +45,15 @@ fn is_pressed(seats: &Seats, bounds: &ConnectionBounds) -> bool {
         || machine::resident_bytes().is_some_and(|taken| taken > bounds.memory)
 }
 
-/// Notes what the connections have brought so far, so that the next step knows which of them idle.
+/// Records the connections' requests so far, so that the next step knows which of them idle.
 fn note(seats: &[Arc<Seat>]) {
     for seat in seats {
         seat.seen.store(seat.requests.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 }
 
-/// One step: up to [`limits::SHED_AT_ONCE`] connections that have brought no request since the last step are asked to end,
-/// the oldest first; if there are none, as many of the greediest clients' are broken off.
+/// Takes one step: ends up to [`limits::SHED_AT_ONCE`] connections without a request since the last step gracefully,
+/// oldest first. If there are none, aborts as many of the greediest clients'.
 fn relieve(seats: &[Arc<Seat>]) {
     let mut idle = 0;
     for seat in seats {
@@ -76,7 +75,7 @@ fn relieve(seats: &[Arc<Seat>]) {
     metrics::connections_shed("greediest", greedy.len());
 }
 
-/// Connections of the clients that have the most of them, the newest first: so many of each that it keeps no more than the
+/// Returns connections of the clients that have the most, newest first: as many of each that it keeps no more than the
 /// next greediest, and none of a client that has few.
 fn of_the_greediest(seats: &[Arc<Seat>]) -> Vec<Arc<Seat>> {
     let mut clients: HashMap<Client, Vec<&Arc<Seat>>> = HashMap::new();
@@ -91,7 +90,7 @@ fn of_the_greediest(seats: &[Arc<Seat>]) -> Vec<Arc<Seat>> {
         clients.sort_unstable_by_key(|seats| std::cmp::Reverse(seats.len()));
         let next = clients.get(1).map_or(0, Vec::len).max(limits::SHED_SPARES);
         let Some(greediest) = clients.first_mut().filter(|seats| seats.len() > limits::SHED_SPARES) else { break };
-        // At least one, so that equals are shed by turns.
+        // At least one, so that equal clients take turns.
         let count = (greediest.len() - next).clamp(1, limits::SHED_AT_ONCE - greedy.len());
         greedy.extend(greediest.drain(greediest.len() - count..).map(Arc::clone));
     }

@@ -1,6 +1,6 @@
-//! A socket whose writes end when the other side takes nothing for too long, or hardly anything. Costs nothing while writes go
-//! through: a reader who is behind by less than the kernel's buffer is not even seen. Stands below TLS, which hands over whole
-//! records.
+//! A socket whose writes fail when the peer reads nothing, or hardly anything, for too long. Below TLS.
+//!
+//! It costs nothing while writes succeed: a reader that is behind by less than the kernel's buffer is not noticed.
 
 use std::{
     io::{self, IoSlice},
@@ -17,19 +17,18 @@ use tokio::{
 use super::super::pace::Pace;
 use crate::limits::{JOINED_WRITE_BYTES, PRESSED_AFTER};
 
-/// Cuts off readers that do not read.
 pub(crate) struct Stall<S> {
     inner: S,
-    /// Where what the other side does not take is charged.
+    /// The account that unread bytes are charged to.
     account: Option<Account>,
-    /// There from the first write that waits, until the other side has caught up.
+    /// `Some` from the first write that waits until the peer has caught up.
     behind: Option<Box<Behind>>,
 }
 
-/// A reader that is behind by more than the kernel holds.
+/// A reader that is behind by more than the kernel buffers.
 struct Behind {
     pace: Pace,
-    /// When the present write began to wait, if one does.
+    /// When the current write started to wait, if it does.
     since: Option<Instant>,
     patience: Pin<Box<Sleep>>,
 }
@@ -39,7 +38,7 @@ impl<S> Stall<S> {
         Self { inner, account: None, behind: None }
     }
 
-    /// Cuts sooner where others need what is charged to `account`.
+    /// Aborts sooner if others need the memory that is charged to `account`.
     pub(crate) fn charged_to(mut self, account: Account) -> Self {
         self.account = Some(account);
         self
@@ -59,7 +58,7 @@ impl<S> Stall<S> {
         Poll::Ready(written)
     }
 
-    /// Waits for the other side to take something; an error once it has had its time.
+    /// Waits for the peer to read; returns an error once its time is up.
     fn wait(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
         let behind = self.behind.get_or_insert_with(|| {
             let pace = Pace::default();
@@ -100,9 +99,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Stall<S> {
     ) -> Poll<io::Result<usize>> {
         let inner = Pin::new(&mut self.inner);
         let written = match bufs {
-            // Nearly always: one record. The kernel takes one buffer more cheaply than a list of one.
+            // The usual case, one record: the kernel takes one buffer more cheaply than a list of one.
             [buf] => inner.poll_write(cx, buf),
-            // A piece of a stream with its length before it and a line's end behind it: the same.
+            // A chunk of a stream, between its length and a line's end: one joined buffer is cheaper as well.
             _ if bufs.iter().map(|buf| buf.len()).sum::<usize>() <= JOINED_WRITE_BYTES => {
                 let mut joined = [0; JOINED_WRITE_BYTES];
                 let mut len = 0;
@@ -168,7 +167,7 @@ mod tests {
         }
     }
 
-    /// A pipe that takes `step` bytes after each second that one waits for it.
+    /// A pipe that accepts `step` bytes after each second of waiting.
     struct Slow {
         step: usize,
         sleep: Pin<Box<Sleep>>,
@@ -198,7 +197,7 @@ mod tests {
             let mut socket = Stall::new(Slow { step, sleep: Box::pin(sleep(std::time::Duration::ZERO)) });
             let end = loop {
                 match socket.write(&large).await {
-                    // TLS flushes now and then, which goes through at once.
+                    // TLS flushes occasionally, which succeeds immediately.
                     Ok(bytes) => written += bytes,
                     Err(error) => break Some(error.kind()),
                 }

@@ -1,6 +1,6 @@
 //! TLS: the handshake, with the certificate that the visitor's first message asks for.
 //!
-//! Sockets are in [`super::tcp`], the memory of certificates is in [`crate::memory`]. Start with [`Tls::handshake`].
+//! Sockets are in [`super::tcp`], the cache of certificates is in [`crate::memory`]. Start with [`Tls::handshake`].
 
 mod records;
 mod suites;
@@ -36,21 +36,21 @@ use crate::{
     },
 };
 
-/// The asker for a certificate when no visitor asks for it.
+/// The client of certificate lookups that no visitor requests.
 const OURSELVES: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// Server-side TLS: a configuration for each certificate, which differ in nothing else.
+/// Server-side TLS: one configuration per certificate, which differ only in the certificate.
 pub struct Tls {
     certificates: Certificates<Arc<ServerConfig>>,
-    /// The name whose certificate is given to visitors who name no host.
+    /// The name whose certificate is presented to visitors that name no host.
     default_name: String,
     refusal: Arc<ServerConfig>,
     validations: Validations,
 }
 
 impl Tls {
-    /// TLS with the certificates that are stored in `db`, of which memory keeps as many as `shares` has room for. The default is
-    /// that of `site_domain`'s children. Authorities are answered with `challenges`.
+    /// Creates TLS with the certificates in `db`, cached within `shares`. The default certificate is the wildcard of
+    /// `site_domain`. Certificate authorities receive the responses in `challenges`.
     pub fn new(
         marks: Arc<Marks>,
         db: PgPool,
@@ -71,8 +71,8 @@ impl Tls {
         Ok(Self { certificates, default_name: format!("default.{site_domain}"), refusal, validations })
     }
 
-    /// A handshake with `peer`. The certificate is looked up between the visitor's first message and our answer to it. Returns
-    /// nothing when the peer is a certificate authority that has seen what it wanted to see.
+    /// Performs a handshake with `peer`, and looks up the certificate between the visitor's first message and our
+    /// response. Returns `None` if the peer is a certificate authority whose validation is complete.
     pub(super) async fn handshake<S>(&self, stream: S, peer: IpAddr) -> io::Result<Option<TlsStream<S>>>
     where
         S: AsyncRead + AsyncWrite + Unpin,
@@ -89,8 +89,8 @@ impl Tls {
         start.into_stream(config).await.map(Some)
     }
 
-    /// The configuration for a visitor who asks for `name`. An unknown name is refused with an alert, so that a
-    /// certificate for something else is never shown; no name at all gets the default.
+    /// Returns the configuration for `name`. An unknown name is refused with an alert, so that a certificate for
+    /// another name is never presented; without a name, the default is used.
     async fn config_for(&self, name: Option<&str>, peer: IpAddr) -> Arc<ServerConfig> {
         let name = name.unwrap_or(&self.default_name);
         match self.certificates.remembered(name) {
@@ -99,7 +99,7 @@ impl Tls {
         }
     }
 
-    /// Loads the default certificate, and warns when there is none.
+    /// Loads the default certificate, and logs a warning if there is none.
     pub(super) async fn load_default(&self) {
         if self.certificates.find(&self.default_name, OURSELVES.into()).await.is_none() {
             tracing::warn!(name = self.default_name, "there is no certificate yet; `certs local-ca` makes one");
@@ -116,18 +116,17 @@ fn server_config(
         .with_protocol_versions(&[&TLS13, &TLS12])?
         .with_no_client_auth()
         .with_cert_resolver(certificate);
-    // The last is what a client of HTTP/1.0 offers, and nothing else; such a client is served as without TLS.
+    // HTTP/1.0 clients offer only the last one; they are served as without TLS.
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec(), b"http/1.0".to_vec()];
-    // The first of our suites that both have, not the one that a client names first.
+    // Chooses the first of our suites that both support, not the client's first.
     config.ignore_client_order = true;
     config.ticketer = tickets.clone();
-    // A ticket opens at every edge; a session kept here would only at this one.
+    // Every edge can decrypt a ticket; a stored session would be known only to this one.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 1;
     Ok(config)
 }
 
-/// A resolver that has one certificate, whatever is asked for.
 #[derive(Debug)]
 struct One(Arc<CertifiedKey>);
 
@@ -137,7 +136,7 @@ impl ResolvesServerCert for One {
     }
 }
 
-/// A resolver that has none: rustls ends the handshake with an alert.
+/// A resolver without a certificate: rustls ends the handshake with an alert.
 #[derive(Debug)]
 struct NoCertificate;
 

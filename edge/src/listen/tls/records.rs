@@ -1,7 +1,7 @@
-//! Records that leave together: what is written is sent when it is flushed, or when there is much of it.
+//! Sends TLS records together: written data is sent when it is flushed, or when there is much of it.
 //!
-//! tokio-rustls sends after each write, of which rustls takes 64 KiB at most. Of a long body that is a send, and a reader who is
-//! woken, four times where one does.
+//! tokio-rustls sends after each write, of which rustls takes at most 64 KiB. For a long body that means four sends,
+//! and four wake-ups of the reader, where one suffices.
 
 use std::{
     io::{self, IoSlice, Write as _},
@@ -15,27 +15,24 @@ use tokio_rustls::server::TlsStream;
 
 use crate::limits::{RECORDS_BYTES, RECORDS_SPARE_BYTES};
 
-/// A stream over TLS that sends its records together.
+/// A TLS stream that sends its records together.
 ///
-/// It holds [`RECORDS_BYTES`] of them, and [`RECORDS_SPARE_BYTES`] more of what is long, while there is memory to spare, to which
-/// these are charged until the socket has taken them. Whoever writes has to flush, as always.
+/// It holds [`RECORDS_BYTES`] of them. While memory is plentiful, it holds [`RECORDS_SPARE_BYTES`] more of a long body,
+/// which are charged until the socket has taken them. Writers have to flush, as always.
 pub(in crate::listen) struct Records<S> {
     stream: TlsStream<S>,
     account: Account,
-    /// Bytes that were written since everything was sent.
     queued: usize,
-    /// The grant for what is beyond [`RECORDS_BYTES`].
+    /// The grant for bytes beyond [`RECORDS_BYTES`].
     spare: Option<Grant>,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Records<S> {
-    /// Of `stream`, whose memory is that of `account`.
     pub(in crate::listen) fn new(mut stream: TlsStream<S>, account: Account) -> Self {
         stream.get_mut().1.set_buffer_limit(Some(RECORDS_BYTES));
         Self { stream, account, queued: 0, spare: None }
     }
 
-    /// Sends everything that is queued.
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
         self.queued = 0;
@@ -45,7 +42,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Records<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Makes room for some of `left` bytes: by memory that is to spare, if they are many, or by sending what is queued.
+    /// Makes room for some of `left` bytes: with spare memory if they are many, or by sending what is queued.
     fn poll_room(&mut self, cx: &mut Context<'_>, left: usize) -> Poll<io::Result<()>> {
         // A body of one and a half batches is sent sooner in two than in one.
         if self.queued >= RECORDS_BYTES && self.spare.is_none() && left >= RECORDS_BYTES {
@@ -87,7 +84,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Records<S> {
             if written > 0 {
                 return Poll::Ready(Ok(written));
             }
-            // Its own records took the room: tickets, an answer to an update of keys.
+            // rustls' own records took the room: tickets, a response to a key update.
             ready!(this.poll_send(cx))?;
         }
     }
@@ -122,7 +119,6 @@ mod tests {
 
     const PIPE: usize = 1 << 20;
 
-    /// Counts the sends that reach the socket.
     struct Counted {
         socket: DuplexStream,
         sends: Arc<AtomicUsize>,
@@ -145,7 +141,7 @@ mod tests {
             bufs: &[IoSlice<'_>],
         ) -> Poll<io::Result<usize>> {
             self.sends.fetch_add(1, Ordering::Relaxed);
-            // As a socket does: all at once.
+            // Writes everything in one call, as a socket does.
             let all = bufs.iter().flat_map(|buf| buf.iter().copied()).collect::<Vec<u8>>();
             Pin::new(&mut self.socket).poll_write(cx, &all)
         }
@@ -163,7 +159,7 @@ mod tests {
         }
     }
 
-    /// A connection between a client and `Records` that may hold `connection` bytes.
+    /// Connects a client to `Records` that may hold `connection` bytes.
     async fn connected(
         connection: u64,
         pipe: usize,
@@ -214,7 +210,7 @@ mod tests {
 
     #[tokio::test]
     async fn records_leave_together_as_far_as_there_is_memory() {
-        // What TLS adds to each record counts as well.
+        // The overhead of TLS for each record counts as well.
         let body: Vec<u8> = (0..=250).cycle().take(RECORDS_BYTES + RECORDS_SPARE_BYTES - 1_000).collect();
         assert_eq!(send(&body, 4 * body.len() as u64).await, 1);
         assert_eq!(

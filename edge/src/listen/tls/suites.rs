@@ -1,7 +1,7 @@
-//! Which cipher suite a connection gets.
+//! Chooses the cipher suite of a connection.
 //!
-//! The edge chooses, and takes AES with 128 bits before 256: it is a good part cheaper, and as far out of reach of anybody. Who
-//! names `ChaCha20` before any AES has no instructions for AES, and gets what it names.
+//! The edge chooses, and prefers AES with 128 bits to 256: it is considerably cheaper, and equally out of reach of
+//! attacks. A client that lists `ChaCha20` before any AES has no AES instructions, and its preference is honored.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use rustls::{
     server::ClientHello,
 };
 
-/// The cryptography of the edge, its suites in the order in which it prefers them.
+/// Returns the edge's cryptography, with its suites in order of preference.
 pub(super) fn provider() -> CryptoProvider {
     let mut provider = aws_lc_rs::default_provider();
     provider.cipher_suites.sort_by_key(|suite| !is_aes_128(suite.suite()));
     provider
 }
 
-/// `config`, or one like it that leaves the choice to the client where it has no AES in hardware.
+/// Returns `config`, or a copy that leaves the choice to a client without AES in hardware.
 pub(super) fn for_client(config: Arc<ServerConfig>, hello: &ClientHello<'_>) -> Arc<ServerConfig> {
     let ours = config.crypto_provider().cipher_suites.as_slice();
     let is_ours = |named: &&CipherSuite| ours.iter().any(|suite| suite.suite() == **named);

@@ -1,5 +1,4 @@
-//! Session tickets that every edge can open: their keys come from a key that all edges have, and the hour, so there is nothing to
-//! exchange and nothing to store.
+//! Session tickets that every edge can decrypt: their keys derive from a shared key and the hour, with no exchange.
 
 use std::{fmt, sync::Arc};
 
@@ -13,11 +12,10 @@ use crate::limits;
 const HOUR_SECONDS: u64 = 3_600;
 const IDENTITY: &[u8] = b"tls ticket";
 
-/// Makes and opens tickets.
 pub(crate) struct Tickets {
     edge_key: EdgeKey,
     clock: Clock,
-    /// The hour's key: nearly every ticket is made with it.
+    /// The current hour's key, with which nearly every ticket is made.
     current: ArcSwap<(u64, [u8; 32])>,
 }
 
@@ -63,7 +61,7 @@ impl ProducesTickets for Tickets {
     fn decrypt(&self, ticket: &[u8]) -> Option<Vec<u8>> {
         let (hour_bytes, sealed) = ticket.split_first_chunk()?;
         let (made, now) = (u64::from_be_bytes(*hour_bytes), hour(&self.clock));
-        // An hour ahead: edges' clocks may differ when the hour turns.
+        // An hour ahead: edges' clocks may differ when the hour changes.
         let acceptable = now.saturating_sub(limits::TICKET_HOURS)..=now + 1;
         if !acceptable.contains(&made) {
             return None;
@@ -108,7 +106,7 @@ mod tests {
         assert_eq!(theirs.decrypt(&ticket), None);
         assert_eq!(ours.decrypt(b""), None);
         assert_eq!(ours.decrypt(&ticket[..8]), None);
-        // The same ticket under another hour's number is under another hour's key.
+        // Another hour's number selects another hour's key.
         ticket[7] -= 1;
         assert_eq!(ours.decrypt(&ticket), None);
     }

@@ -1,7 +1,6 @@
-//! `acme-tls/1` (RFC 8737): the handshake in which a certificate authority looks whether a name is ours.
+//! `acme-tls/1` (RFC 8737): the handshake in which a certificate authority validates that a name is ours.
 //!
-//! It is shown a certificate made for that look alone, and the connection is over with the handshake: nothing is
-//! served on it.
+//! It presents a certificate made only for this, and the connection ends with it: nothing is served.
 
 use std::{io, sync::Arc};
 
@@ -25,17 +24,14 @@ use tokio_rustls::server::StartHandshake;
 use super::One;
 use crate::{limits, memory::Challenges};
 
-/// The protocol's name in ALPN.
 const PROTOCOL: &[u8] = b"acme-tls/1";
 
-/// Answers authorities in handshakes.
 pub(super) struct Validations {
     challenges: Arc<Challenges>,
     provider: Arc<CryptoProvider>,
     handshakes: Turns<Client>,
 }
 
-/// Why no certificate was made.
 #[derive(Debug, thiserror::Error)]
 enum ValidationError {
     #[error("the certificate was not made: {0}")]
@@ -44,13 +40,12 @@ enum ValidationError {
     Tls(#[from] rustls::Error),
 }
 
-/// Whether a client speaks this protocol and no other, as authorities do.
+/// Returns whether a client offers this protocol and no other, as authorities do.
 pub(super) fn is_asked_for(hello: &ClientHello<'_>) -> bool {
     hello.alpn().is_some_and(|mut protocols| protocols.next() == Some(PROTOCOL) && protocols.next().is_none())
 }
 
 impl Validations {
-    /// Answers to `challenges`.
     pub(super) fn new(challenges: Arc<Challenges>, provider: Arc<CryptoProvider>) -> Self {
         let handshakes = Turns::new(Bounds {
             total: limits::VALIDATIONS,
@@ -61,8 +56,8 @@ impl Validations {
         Self { challenges, provider, handshakes }
     }
 
-    /// Goes through a handshake for `name` (lower case), and ends the connection. Without a challenge for it, and when
-    /// none can be read, the end is `refusal`'s alert.
+    /// Performs a handshake for `name` (lower case), and ends the connection. If there is no challenge for it, or none
+    /// can be read, it ends with the alert of `refusal`.
     pub(super) async fn answer<S>(
         &self,
         start: StartHandshake<S>,
@@ -95,8 +90,7 @@ impl Validations {
         Ok(())
     }
 
-    /// A configuration with a certificate for `name` that nobody trusts, and that carries the hash of the key
-    /// authorization.
+    /// Returns a configuration with an untrusted certificate for `name` that has the key authorization's hash.
     fn config(&self, name: &str, key_authorization: &str) -> Result<ServerConfig, ValidationError> {
         let mut params = CertificateParams::new([name.to_owned()])?;
         params.custom_extensions = vec![CustomExtension::new_acme_identifier(&Sha256::digest(key_authorization))];
@@ -104,14 +98,14 @@ impl Validations {
         let certificate = params.self_signed(&key)?;
         let key = PrivatePkcs8KeyDer::from(key.serialize_der()).into();
         let key = self.provider.key_provider.load_private_key(key)?;
-        // Without the check of `from_der`, which takes no critical extension that it does not know.
+        // Skips the check of `from_der`, which rejects unknown critical extensions.
         let certified = CertifiedKey::new(vec![certificate.der().clone()], key);
         let mut config = ServerConfig::builder_with_provider(self.provider.clone())
             .with_protocol_versions(&[&TLS13, &TLS12])?
             .with_no_client_auth()
             .with_cert_resolver(Arc::new(One(Arc::new(certified))));
         config.alpn_protocols = vec![PROTOCOL.to_vec()];
-        // Nothing of it is ever resumed.
+        // These sessions are never resumed.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         Ok(config)

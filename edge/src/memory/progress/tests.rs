@@ -16,13 +16,13 @@ fn org() -> OrgId {
     "org_00000000000000000org".parse().unwrap()
 }
 
-/// A change of the org. Its nonce is its history's: the same number in another history has another.
+/// A change of the org. Its nonce is its history's, so the same number in another history has another nonce.
 fn change(name: &str, seq: i64, history: i64) -> RouteChange {
     let subject = Subject::Org(org());
     RouteChange { seq, subject, hosts: Vec::new(), epoch: Some(epoch(name)), nonce: Some(1_000 * history + seq) }
 }
 
-/// What Postgres has: the changes of these histories, the last one's epoch being its own.
+/// The contents of Postgres: the changes of these histories. The epoch is that of the last one.
 fn found(name: &str, changes: &[(i64, i64)]) -> Found {
     let changes: Vec<_> = changes.iter().map(|&(seq, history)| change(name, seq, history)).collect();
     Found { newest: at(name, changes.last().map_or(0, |last| last.seq)), changes }
@@ -36,12 +36,12 @@ fn edge() -> (Progress, Arc<Marks>) {
     (progress, marks)
 }
 
-/// Something that was read as of a position, of another subject than the one that changes.
+/// A reading as of a position, of another subject than the one that changes.
 fn read(marks: &Marks, position: &Position) -> Reading {
     marks.reading(&until(position), ["blog"; 3])
 }
 
-/// What a reading covers that was made when no change was without a number.
+/// The extent of a reading made when every change had a number.
 fn until(position: &Position) -> Extent {
     Extent { position: position.clone(), end: position.seq }
 }
@@ -94,7 +94,7 @@ fn an_epoch_that_lost_nothing_is_adopted_and_nothing_is_forgotten() {
 #[test]
 fn an_epoch_that_lacks_what_was_applied_starts_over() {
     for history in [
-        // Fewer changes than are applied here, as many, and more.
+        // Fewer changes than are applied here, equally many, and more.
         vec![(9, 2)],
         vec![(10, 2)],
         vec![(10, 2), (11, 2), (12, 2)],
@@ -118,7 +118,7 @@ fn lost_changes_are_named_as_far_as_they_are_remembered() {
     for seq in 11..=14 {
         progress.hear(&change("one", seq, 1));
     }
-    // 13 and 14 were given again, and 15 is new.
+    // 13 and 14 were reassigned, and 15 is new.
     let now = [(11, 1), (12, 1), (13, 2), (14, 2), (15, 2)];
     assert_eq!(progress.look(&found("two", &now[3..])), Looked::Anew);
     let loss = progress.take_loss().unwrap();
@@ -126,7 +126,7 @@ fn lost_changes_are_named_as_far_as_they_are_remembered() {
     let lost = loss.judge(&found("two", &now).changes);
     assert_eq!((lost.first_seq, lost.last_seq, lost.newest), (13, 14, at("two", 15)));
     assert_eq!(lost.subjects, [org().as_str()]);
-    // All that is remembered is there, or was pruned: what is lost came before or is not known.
+    // All remembered changes are there, or were pruned: the lost ones came before or are unknown.
     assert_eq!(loss.judge(&found("two", &[(15, 2)]).changes).subjects, Vec::<String>::new());
 
     let (mut progress, _) = edge();
@@ -138,7 +138,7 @@ fn lost_changes_are_named_as_far_as_they_are_remembered() {
 #[test]
 fn what_was_read_of_a_lost_change_starts_over_although_no_applied_one_is_lost() {
     let (mut progress, marks) = edge();
-    // It was read before its change was heard, and its change was lost.
+    // It was read before its change was received, and its change was lost.
     let reading = read(&marks, &at("one", 11));
     assert!(marks.is_current(&reading));
     assert_eq!(progress.look(&found("two", &[(10, 1), (11, 2)])), Looked::Anew);
@@ -164,7 +164,7 @@ fn a_new_database_is_nothing_that_was_lost() {
 
 #[test]
 fn a_lost_change_shows_within_an_epoch_too() {
-    // Rows that somebody put back without the counter's triggers.
+    // Rows that were restored without the counter's triggers.
     for history in [vec![(10, 2), (11, 2)], vec![(9, 1)]] {
         let (mut progress, _) = edge();
         assert_eq!(progress.look(&found("one", &history)), Looked::Anew, "{history:?}");
@@ -180,7 +180,7 @@ fn changes_that_are_pruned_or_too_many_end_what_is_older() {
         assert_eq!(progress.look(&found), Looked::CaughtUp, "{history:?}");
         assert!(!marks.is_current(&reading), "{history:?}");
         assert_eq!(progress.position(), Some(&at("one", newest)));
-        // Its nonce is learned at the next look.
+        // The nonce is learned at the next look.
         assert_eq!(progress.look(&super::Found { newest: at("one", newest), ..found_one(newest) }), Looked::Current);
         assert_eq!(progress.look(&super::Found { newest: at("two", newest), ..found_one(newest) }), Looked::Current);
     }

@@ -1,7 +1,7 @@
-//! The storage of the cache: a map in memory that pingora-cache fills, reads and evicts from.
+//! The storage of the cache: an in-memory map that pingora-cache fills, reads and evicts from.
 //!
-//! The storage that pingora-cache brings along is for tests only. This one counts real bytes: what is being read, what is kept,
-//! and what was evicted but is still being sent. Only what fits into all of that is taken.
+//! pingora-cache's own storage is for tests only. This one counts actual bytes: those being read, cached ones, and
+//! those that are evicted but still being sent. It admits only what fits into the total.
 
 use std::{
     any::Any,
@@ -35,10 +35,9 @@ use crate::{
     memory::{Marks, Reading},
 };
 
-/// The order in which answers are evicted: those first that were not asked for the longest.
+/// The eviction order: least recently used first.
 pub(super) type Evictions = lru::Manager<{ limits::PLATFORM_CACHE_SHARDS }>;
 
-/// The memory of kept answers.
 pub(super) struct Memory {
     shards: [RwLock<HashMap<HashBinary, Arc<Kept>>>; limits::PLATFORM_CACHE_SHARDS],
     evictions: Evictions,
@@ -48,20 +47,17 @@ pub(super) struct Memory {
     next: AtomicU64,
 }
 
-/// A kept answer. Its status is 200.
 pub(super) struct Kept {
     key: CacheEntryKey,
     headers: HeaderMap,
     body: Bytes,
-    /// The state at its start, by which a purge that overtook it is noticed; none when nothing can overtake it.
+    /// The state as of which it was requested, to detect a purge that overtook it; `None` if nothing can overtake it.
     reading: Option<Reading>,
-    /// When it is kept no longer, where nothing else ends it.
+    /// When it expires, if changes do not end it.
     until: Option<Instant>,
-    /// Bytes that are taken while it is kept.
     bytes: u64,
 }
 
-/// An answer that is allowed to be kept, once its body has come.
 #[derive(Clone)]
 pub(super) struct Admission {
     room: Arc<Room>,
@@ -70,7 +66,7 @@ pub(super) struct Admission {
     life: Option<Duration>,
 }
 
-/// Room for an answer, given back when the last of its bytes is let go of.
+/// Room for a response, released with the last of its bytes.
 struct Room {
     held: Arc<AtomicU64>,
     bytes: u64,
@@ -82,7 +78,6 @@ impl Drop for Room {
     }
 }
 
-/// A body with the room that it takes.
 struct Body {
     bytes: Vec<u8>,
     _room: Arc<Room>,
@@ -95,7 +90,7 @@ impl AsRef<[u8]> for Body {
 }
 
 impl Memory {
-    /// An empty memory of up to `share` bytes, of which a part stays free for what is being read or was evicted while it is sent.
+    /// Creates an empty memory of up to `share` bytes, part of it for responses being read, or evicted while sent.
     pub(super) fn new(share: u64, marks: Arc<Marks>) -> Self {
         let kept = usize::try_from(share / 100 * limits::CACHED_KEPT_PERCENT).unwrap_or(usize::MAX);
         let usual = usize::try_from(limits::USUAL_CACHED_BYTES).unwrap_or(usize::MAX);
@@ -109,23 +104,21 @@ impl Memory {
         }
     }
 
-    /// The order of evictions, which pingora-cache keeps.
     pub(super) fn evictions(&self) -> &Evictions {
         &self.evictions
     }
 
-    /// The marks that say which entries are still valid.
     pub(super) fn marks(&self) -> &Marks {
         &self.marks
     }
 
-    /// Bytes that are held: being read, kept, or sent although they are not kept any longer.
+    /// Returns the bytes held: being read, cached, or sent after their eviction.
     pub(super) fn bytes(&self) -> u64 {
         self.held.load(Ordering::Acquire)
     }
 
-    /// Admits an answer with a body of `len` bytes and so many bytes of headers and name, if there is room.
-    /// It is kept for this life, or for as long as its reading is current.
+    /// Admits a response with a body of `len` bytes and `beside` bytes of headers and name, if there is room. It is
+    /// cached for the given life, or for as long as its reading is current.
     pub(super) fn admit(
         &self,
         len: usize,
@@ -138,7 +131,7 @@ impl Memory {
         (before + bytes <= self.share).then(|| Admission { room: Arc::new(room), len, reading, life })
     }
 
-    /// The current answer under `key`, which counts as a use of it.
+    /// Returns the current response under `key`, and counts it as used.
     pub(super) fn find(&self, key: &CacheKey) -> Option<Arc<Kept>> {
         let kept = self.current(&key.combined_bin())?;
         self.evictions.access(&kept.key, kept.weight(), SystemTime::UNIX_EPOCH);
@@ -156,7 +149,7 @@ impl Memory {
             self.remove(key, Some(&kept.key));
             return None;
         }
-        // It may have been changed while this process did not hear of it.
+        // It may have been changed while this process received no changes.
         (self.marks.awake().is_awake() && !self.marks.has_lapsed()).then_some(kept)
     }
 
@@ -167,7 +160,7 @@ impl Memory {
         }
     }
 
-    /// Removes what is kept under `key`: whatever it is, or only this `entry`.
+    /// Removes the response under `key`, whatever it is, or only if it is this `entry`.
     fn remove(&self, key: &HashBinary, entry: Option<&CacheEntryKey>) -> Option<Arc<Kept>> {
         let mut shard = self.write(key);
         let Slot::Occupied(slot) = shard.entry(*key) else { return None };
@@ -194,12 +187,10 @@ impl Memory {
 }
 
 impl Kept {
-    /// The headers of the answer.
     pub(super) fn headers(&self) -> &HeaderMap {
         &self.headers
     }
 
-    /// The body of the answer.
     pub(super) fn body(&self) -> &Bytes {
         &self.body
     }
@@ -218,7 +209,7 @@ impl Storage for Memory {
             head.append_header(name, value)?;
         }
         let rest = 0..kept.body.len();
-        // Its age does not matter: what memory returns is current.
+        // The age is irrelevant: what memory returns is current.
         let meta = CacheMeta::new(SystemTime::UNIX_EPOCH, SystemTime::UNIX_EPOCH, 0, 0, head);
         Ok(Some((meta, Box::new(Hit { kept, rest }))))
     }
@@ -251,7 +242,7 @@ impl Storage for Memory {
         Ok(removed.map_or(PurgeOutcome::NotFound, |removed| PurgeOutcome::Purged(removed.key.entry_id())))
     }
 
-    /// Never: what is kept does not age, so nothing asks admin whether it is still current.
+    /// Unused: cached responses do not age, so they are never revalidated with admin.
     async fn update_meta(&'static self, _: &CacheKey, _: &CacheMeta, _: &SpanHandle) -> pingora::Result<bool> {
         Ok(false)
     }
@@ -261,10 +252,8 @@ impl Storage for Memory {
     }
 }
 
-/// A kept answer that is being read.
 struct Hit {
     kept: Arc<Kept>,
-    /// The bytes of the body that were not handed over yet.
     rest: Range<usize>,
 }
 
@@ -315,7 +304,6 @@ impl HandleHit for Hit {
     }
 }
 
-/// An answer that comes from admin and will be kept once it is whole.
 struct Miss {
     memory: &'static Memory,
     hash: HashBinary,

@@ -1,13 +1,14 @@
-//! The cache of admin's answers: files of the console that have a hash in their name, icons of organizations, and, for a few seconds, the
-//! description of the API.
+//! The cache of admin's responses: files of the console that have a hash in their name, icons of organizations, and,
+//! for a few seconds, the API description.
 //!
-//! [`name`] decides what may be kept, and under which name, by the form of the address alone; [`memory`] keeps it within its share of
-//! `edge.memory`. A miss goes through pingora-cache in [`super::proxy`], under its lock: whoever asks for the same name
-//! meanwhile waits for the one answer. A hit is answered here, before a turn, a pipe or a connection is taken.
+//! [`name`] decides by the form of the address alone what may be cached, and under which name; [`memory`] keeps it
+//! within its share of `edge.memory`. A miss goes through pingora-cache in [`super::proxy`], under its lock: concurrent
+//! requests for the same name wait for that response. A hit is answered here, before a turn, a pipe or a connection is
+//! taken.
 //!
-//! Nothing personal is kept: a request that has a name goes to admin without cookies and credentials, and of its answer only
-//! known headers are kept. An icon ends by a change of its organization: its answer carries the organization's id, by which
-//! [`Marks`] end it before admin says that it was changed.
+//! The cache holds no personal data: a request that has a name goes to admin without cookies and credentials, and only
+//! known headers of its response are cached. A change of its organization ends an icon: its response carries the
+//! organization's ID, by which [`Marks`] end it before admin reports the change.
 
 mod memory;
 mod name;
@@ -36,12 +37,12 @@ use crate::{
     sites::conditional::{Validators, Verdict},
 };
 
-/// The header in which admin names what an answer ends with.
+/// The header in which admin names the subject whose change ends a response.
 pub(super) const SURROGATE_KEY: HeaderName = HeaderName::from_static(bus::SURROGATE_KEY);
-/// The header in which a request carries its name from here to the proxy. A visitor's own is never handed on.
+/// The header that carries a request's name from here to the proxy. A visitor's own is never passed on.
 pub(super) const CACHE_NAME: HeaderName = HeaderName::from_static("x-svc-cache-name");
 
-/// The headers with which something public is asked for, beside [`CONDITIONS`]. Nothing that the others say can be in the answer.
+/// The headers of a request for a public response, besides [`CONDITIONS`]. Others could influence it, and are dropped.
 const PUBLIC_FIELDS: [HeaderName; 7] = [
     header::HOST,
     header::IF_NONE_MATCH,
@@ -52,7 +53,7 @@ const PUBLIC_FIELDS: [HeaderName; 7] = [
     X_REQUEST_ID,
 ];
 
-/// The headers of an answer that are kept with it. The others concern one request or one connection.
+/// The headers of a response that are cached with it. The others concern one request or one connection.
 const KEPT_HEADERS: [HeaderName; 9] = [
     header::CACHE_CONTROL,
     header::CONTENT_ENCODING,
@@ -64,13 +65,12 @@ const KEPT_HEADERS: [HeaderName; 9] = [
     header::X_CONTENT_TYPE_OPTIONS,
     HeaderName::from_static("cross-origin-resource-policy"),
 ];
-/// Headers of an answer that says that the client has it already.
+/// The headers of a 304 response.
 const NOT_MODIFIED_HEADERS: [HeaderName; 3] = [header::CACHE_CONTROL, header::ETAG, header::VARY];
-/// Headers of requests that are answered by the proxy, which knows ranges and dates.
+/// Headers of requests that the proxy answers, because it implements ranges and dates.
 const CONDITIONS: [HeaderName; 5] =
     [header::RANGE, header::IF_RANGE, header::IF_MATCH, header::IF_MODIFIED_SINCE, header::IF_UNMODIFIED_SINCE];
 
-/// The cache of public answers. Cheap to clone.
 #[derive(Clone, Copy)]
 pub(super) struct PlatformCache {
     memory: &'static Memory,
@@ -78,18 +78,17 @@ pub(super) struct PlatformCache {
 }
 
 impl PlatformCache {
-    /// An empty cache, with room as in `shares`. Pingora wants what it works with for ever, so this is made once.
+    /// Creates an empty cache with the capacity in `shares`. Leaks it, because Pingora requires `'static` references.
     pub(super) fn new(shares: &Shares, marks: Arc<Marks>) -> Self {
         let memory = Box::leak(Box::new(Memory::new(shares.platform, marks)));
         Self { memory, lock: Box::leak(CacheLock::new_boxed(limits::CACHE_FILL)) }
     }
 
-    /// Bytes of memory that it takes.
     pub(super) fn bytes(&self) -> u64 {
         self.memory.bytes()
     }
 
-    /// The answer to a request for `name`, if it is kept and the request has no condition that the proxy has to weigh.
+    /// Returns the cached response to a request for `name`, unless the request has a condition for the proxy.
     pub(super) fn answer(&self, name: &PublicName, method: &Method, headers: &HeaderMap) -> Option<Response<SiteBody>> {
         if CONDITIONS.iter().any(|condition| headers.contains_key(condition)) {
             return None;
@@ -109,7 +108,7 @@ impl PlatformCache {
         Some(response)
     }
 
-    /// Brings the headers of a request for `name` into the form in which every visitor's is, and tells the proxy the name.
+    /// Normalizes the headers of a request for `name`, the same for every visitor, and adds the name for the proxy.
     pub(super) fn announce(name: &PublicName, headers: &mut HeaderMap) {
         let mut public = only(headers, &PUBLIC_FIELDS);
         public.extend(only(headers, &CONDITIONS));
@@ -120,19 +119,18 @@ impl PlatformCache {
         *headers = public;
     }
 
-    /// Has pingora-cache look for the answer, and keep it if it may be.
     pub(super) fn enable(&self, session: &mut Session) {
         let mut wait = CacheOptionOverrides::default();
         wait.wait_timeout = Some(limits::CACHE_FILL);
         session.cache.enable(self.memory, Some(self.memory.evictions()), None, Some(self.lock), Some(wait));
     }
 
-    /// The place in the order of changes of what admin is asked from now on.
+    /// Returns the position in the order of changes for requests to admin from now on.
     pub(super) fn moment(&self) -> Option<Moment> {
         self.memory.marks().moment()
     }
 
-    /// Whether admin's answer to a request for `name`, made at this `moment`, is kept.
+    /// Decides whether admin's response to a request for `name`, made at this `moment`, is cached.
     pub(super) fn judge(&self, name: &PublicName, moment: Option<Moment>, answer: &ResponseHeader) -> RespCacheable {
         self.admit(name, moment, answer).map_or_else(RespCacheable::Uncacheable, RespCacheable::Cacheable)
     }
@@ -175,12 +173,11 @@ impl PlatformCache {
     }
 }
 
-/// The key under which pingora-cache knows `name`.
 pub(super) fn key(name: &PublicName) -> CacheKey {
     CacheKey::new(name.text().as_bytes(), "")
 }
 
-/// Whether an answer says that everybody may have it, for as long as its name stands for it.
+/// Returns whether a response is declared public for as long as its name is valid.
 fn is_public(name: &PublicName, headers: &HeaderMap) -> bool {
     let directives: Vec<&str> = values(headers, &header::CACHE_CONTROL).collect();
     let says = |directive: &str| directives.iter().any(|said| said.eq_ignore_ascii_case(directive));
@@ -196,13 +193,11 @@ fn is_public(name: &PublicName, headers: &HeaderMap) -> bool {
         && name.allows_coding(headers.get(header::CONTENT_ENCODING))
 }
 
-/// The items of a header's lists.
 fn values<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'h str> {
     let lines = headers.get_all(name).into_iter().map(|line| line.to_str().unwrap_or("?"));
     lines.flat_map(|line| line.split(',')).map(str::trim)
 }
 
-/// Whether the client says that it has the answer.
 fn knows(headers: &HeaderMap, kept: &Kept) -> bool {
     let etag = kept.headers().get(header::ETAG).and_then(|etag| etag.to_str().ok());
     etag.is_some_and(|etag| {

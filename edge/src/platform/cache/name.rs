@@ -1,4 +1,4 @@
-//! The names under which answers of admin may be kept: exact forms of addresses whose answers are the same for everybody.
+//! The names of cacheable responses of admin: exact forms of addresses whose responses are the same for everybody.
 
 use std::{str::FromStr as _, time::Duration};
 
@@ -12,41 +12,38 @@ use crate::{
     limits,
 };
 
-/// The folder of the console's files whose names change with their content.
+/// The folder of the console's files that have a content hash in their name.
 const ASSETS: &str = "/_app/immutable/";
-/// Hexadecimal digits of the version in an icon's address.
 const VERSION_LEN: usize = 16;
-/// The description of the API, which is the same for everybody and changes with admin's program alone.
+/// The API description, which is the same for everybody and changes only with admin's program.
 const DOCUMENT: &str = "/openapi.json";
 
-/// The name of a public answer of admin: its coding, host, path and query, each in one form only. An address in any other
-/// form has no name and passes the cache by.
+/// The name of a public response of admin: its coding, host, path and query, each in one form only. An address in any
+/// other form has no name and bypasses the cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PublicName {
-    /// The parts with a space between them, which none of them can hold.
+    /// The parts, separated by spaces, which none of them can contain.
     text: HeaderValue,
     kind: Kind,
     takes_brotli: bool,
 }
 
-/// The kind of answer that a name stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// A file of the console with a hash of its content in its name.
+    /// A file of the console with a content hash in its name.
     Asset,
-    /// The icon of an organization, whichever it is at the time.
+    /// The current icon of an organization.
     Icon,
-    /// The icon of an organization whose version the address names.
+    /// An icon of an organization with a version in its address.
     VersionedIcon,
-    /// The description of the API.
     Document,
 }
 
 impl PublicName {
-    /// The name of what `request` asks for at `host`: lower case, without port, and of this kind. None when it is not public, or is
-    /// not asked for in the form that a name has.
+    /// Returns the name of what `request` asks for at `host`, which is lower case, without port, and of kind `place`.
+    /// `None` if it is not public, or the address does not have the form of a name.
     pub(crate) fn of<B: Body>(request: &Request<B>, host: &str, place: &HostKind, visitor: Visitor) -> Option<Self> {
-        // Without TLS the console redirects.
+        // The console redirects requests without TLS.
         let is_plain_read = matches!(*request.method(), Method::GET | Method::HEAD) && request.body().is_end_stream();
         if !is_plain_read || !visitor.tls {
             return None;
@@ -74,7 +71,6 @@ impl PublicName {
         Some(Self { text, kind, takes_brotli })
     }
 
-    /// Reads a name that the edge itself has written into a request.
     pub(in crate::platform) fn read(text: &HeaderValue) -> Option<Self> {
         let mut parts = text.to_str().ok()?.split(' ');
         let (coding, _host, target) = (parts.next()?, parts.next()?, parts.next()?);
@@ -87,39 +83,38 @@ impl PublicName {
         Some(Self { text: text.clone(), kind, takes_brotli: coding == "br" })
     }
 
-    /// The name as text that no other name has.
     pub(super) fn text(&self) -> &HeaderValue {
         &self.text
     }
 
-    /// The `Accept-Encoding` with which it is asked for; none when no coding will do.
+    /// Returns the `Accept-Encoding` for the request to admin; `None` if no coding is accepted.
     pub(super) fn accept_encoding(&self) -> Option<HeaderValue> {
         self.takes_brotli.then_some(HeaderValue::from_static("br"))
     }
 
-    /// Whether an answer in `coding` may be kept under the name.
+    /// Returns whether a response in `coding` may be cached under the name.
     pub(super) fn allows_coding(&self, coding: Option<&HeaderValue>) -> bool {
         coding.is_none_or(|coding| self.takes_brotli && coding == "br")
     }
 
-    /// Whether what it stands for may become another: then its answer has to name what changes it.
+    /// Returns whether the response may change, and so has to name the subject that changes it.
     pub(super) fn can_change(&self) -> bool {
         matches!(self.kind, Kind::Icon | Kind::VersionedIcon)
     }
 
-    /// For how long an answer is kept under the name where no change is heard of that ends it.
+    /// Returns how long a response is cached under the name if no change ends it.
     pub(super) fn life(&self) -> Option<Duration> {
         (self.kind == Kind::Document).then_some(limits::DOCUMENT_LIFE)
     }
 
-    /// Whether only an answer that calls itself immutable may be kept under the name. One with another version than the
-    /// current is not, or whoever makes up versions would fill the cache with one icon.
+    /// Returns whether a response has to be declared immutable to be cached. An icon with an outdated version is not:
+    /// otherwise made-up versions could fill the cache with one icon.
     pub(super) fn needs_immutable(&self) -> bool {
         matches!(self.kind, Kind::Asset | Kind::VersionedIcon)
     }
 }
 
-/// An asset's path: segments of harmless characters, none of which leads elsewhere.
+/// Matches an asset's path: segments of harmless characters, none of which leads elsewhere.
 fn asset(path: &str, query: Option<&str>) -> Option<Kind> {
     let rest = path.strip_prefix(ASSETS).filter(|_| query.is_none())?;
     let is_harmless = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
@@ -127,7 +122,7 @@ fn asset(path: &str, query: Option<&str>) -> Option<Kind> {
     rest.split('/').all(is_segment).then_some(Kind::Asset)
 }
 
-/// The path of an organization's icon, at most with a version.
+/// Matches the path of an organization's icon, with at most a version.
 fn icon(path: &str, query: Option<&str>) -> Option<Kind> {
     let name = path.strip_prefix("/orgs/")?.strip_suffix("/icon")?;
     let _name = OrgName::from_str(name).ok().filter(|parsed| parsed.as_str() == name)?;

@@ -1,4 +1,4 @@
-//! The cache without a proxy: what it admits, keeps, lets go of and answers.
+//! The cache without a proxy: what it admits, keeps, releases and returns.
 
 use bytes::Bytes;
 use domain::{OrgId, RouteChange, addresses::HostKind};
@@ -48,7 +48,7 @@ fn is_kept(target: &str, headers: &[(&str, &str)]) -> bool {
     matches!(judged, RespCacheable::Cacheable(_))
 }
 
-/// Goes the way of an answer through pingora-cache. Returns whether it was admitted.
+/// Passes a response through pingora-cache. Returns whether it was admitted.
 async fn fill(cache: &PlatformCache, name: &PublicName, head: &ResponseHeader, body: &[u8]) -> bool {
     let RespCacheable::Cacheable(meta) = cache.judge(name, cache.moment(), head) else { return false };
     let mut http = HttpCache::new();
@@ -60,7 +60,7 @@ async fn fill(cache: &PlatformCache, name: &PublicName, head: &ResponseHeader, b
     http.set_miss_handler().await.unwrap();
     http.miss_handler().unwrap().write_body(Bytes::copy_from_slice(body), true).await.unwrap();
     http.finish_miss_handler().await.unwrap();
-    // What was evicted is removed by a task.
+    // A task removes evicted responses.
     tokio::task::yield_now().await;
     true
 }
@@ -166,7 +166,7 @@ async fn a_change_of_the_organization_ends_its_icon_and_nothing_else() {
     assert_eq!(kept(&cache, &icon).await, None);
     assert_eq!(kept(&cache, &asset).await.as_deref(), Some(&b"a"[..]));
     assert!(cache.bytes() < held, "its bytes are let go of");
-    // What admin had been asked before the change may be older than it.
+    // A response requested before the change may be older than it.
     let RespCacheable::Cacheable(late) = cache.judge(&icon, asked_before, &icon_head) else { panic!("admitted") };
     let mut http = HttpCache::new();
     cache_late(&cache, &mut http, &icon, late).await;
@@ -202,7 +202,7 @@ async fn memory_keeps_within_its_share_and_drops_what_was_not_asked_for() {
     }
     assert!(cache.bytes() > share / 2, "most of the share is used");
     assert!(kept(&cache, &numbered(199)).await.is_some() && kept(&cache, &numbered(0)).await.is_none());
-    // Whoever is still being sent an answer keeps its bytes, so that less can be kept.
+    // Responses that are still being sent hold their bytes, so that fewer can be cached.
     let mut sending = Vec::new();
     let mut number = 200;
     while fill(&cache, &numbered(number), &head, &body).await {

@@ -1,6 +1,6 @@
-//! The body of an answer over HTTP/1.1: what is handed to the connection is charged until the socket has taken it.
+//! The body of an HTTP/1.1 response: bytes passed to the connection are charged until the socket has taken them.
 //!
-//! hyper writes one frame after the other. So a frame is several blocks, as long as there is memory to spare.
+//! hyper writes one frame after the other, so a frame consists of several blocks while memory is plentiful.
 
 use std::{
     collections::VecDeque,
@@ -24,25 +24,22 @@ use crate::{
 
 type Asking = Pin<Box<dyn Future<Output = Result<Grant, Exhausted>> + Send>>;
 
-/// Chunks of a body that are written together.
 #[derive(Default)]
 pub(in crate::listen::http) struct Run {
     first: Chunk,
-    /// Nothing to allocate for most bodies, which are one chunk.
+    /// Empty, and not allocated, for most bodies, which are one chunk.
     rest: VecDeque<Chunk>,
 }
 
-/// A body that takes nothing before there is a grant for it.
+/// A body that reads nothing before it has a grant for it.
 pub(in crate::listen::http) struct Charged {
     body: Body,
     shared: Arc<Shared>,
-    /// The grant for the next bytes.
     grant: Option<Grant>,
-    /// The wait for a grant.
     asking: Option<Asking>,
-    /// Bytes that the body gave of itself, and that wait for theirs.
+    /// Bytes of a body that is not pulled, which wait for their grant.
     given: Option<Bytes>,
-    /// Why the body ended early, to be said after what it gave before.
+    /// Why the body ended early, reported after the bytes before it.
     failed: Option<BodyError>,
 }
 
@@ -85,7 +82,7 @@ impl Buf for Run {
 }
 
 impl Charged {
-    /// A body that is charged to the connection; `grant` is for its first bytes.
+    /// Creates a body that is charged to the connection; `grant` is for its first bytes.
     pub(in crate::listen::http) fn new(body: Body, shared: Arc<Shared>, grant: Option<Grant>) -> Self {
         Self { body, shared, grant, asking: None, given: None, failed: None }
     }
@@ -171,7 +168,7 @@ impl Charged {
         Poll::Ready(Some(Ok(run)))
     }
 
-    /// Whether more of a body that is pulled can be had, and there is memory to spare for its next block.
+    /// Returns whether a pulled body has more bytes, and memory is plentiful enough for its next block.
     fn has_spare(&mut self) -> bool {
         let next = usize::try_from(self.body.left()).unwrap_or(BLOCK_BYTES).min(BLOCK_BYTES);
         if next == 0 {

@@ -1,9 +1,11 @@
-//! Watches the heads of HTTP/1.1 requests go by, for two things that hyper keeps to itself: whether a request said
-//! its length in two ways, and whether cookies are most of a head. hyper believes `Transfer-Encoding` and drops `Content-Length`; whoever stands before us may
-//! believe the other one, and the two would not agree where the next request begins (RFC 9112, section 6.3).
+//! Inspects the heads of HTTP/1.1 requests for two things that hyper does not expose: whether a request states its
+//! length in two ways, and whether cookies make up most of a head.
 //!
-//! The watch parses nothing that is answered: it can only have a request refused, and say more of why a head was. After a request in chunks it watches no
-//! longer, so such a request must be its connection's last.
+//! hyper uses `Transfer-Encoding` and drops `Content-Length`. A proxy in front of us may use the other one, and the two
+//! would disagree about where the next request starts (RFC 9112, section 6.3).
+//!
+//! The inspection does not affect parsing: it can only cause a request to be refused, and tell more about why a head
+//! was. It stops after a chunked request, so such a request must be its connection's last.
 
 use std::sync::{
     Arc,
@@ -16,19 +18,17 @@ use tokio_util::io::InspectReader;
 
 use crate::limits::{HEAD_BYTES, HEAD_LINE_BYTES};
 
-/// The beginning of a line of cookies.
 const COOKIE: &[u8] = b"cookie:";
 
-/// What the watch has seen.
 #[derive(Default)]
 pub(super) struct Heads {
-    /// Whether a request in chunks has said a length as well, or may have.
+    /// Whether a chunked request has stated a length as well, or may have.
     pub(super) ambiguous: Arc<AtomicBool>,
-    /// Whether cookies are more of the head that is being read than half of what a head may have.
+    /// Whether cookies in the current head exceed half of the maximum of a head.
     pub(super) cookies: AtomicBool,
 }
 
-/// The stream to give to hyper. Keeps `heads` up to what was read.
+/// Returns the stream for hyper, which updates `heads` with what was read.
 pub(super) fn watched<S: AsyncRead>(stream: S, heads: Arc<Heads>) -> InspectReader<S, impl FnMut(&[u8])> {
     let mut watch = Watch::default();
     InspectReader::new(stream, move |bytes| {
@@ -45,24 +45,22 @@ pub(super) fn watched<S: AsyncRead>(stream: S, heads: Arc<Heads>) -> InspectRead
 #[derive(Default)]
 struct Watch {
     at: At,
-    /// The beginning of a line whose end has not come.
     line: Vec<u8>,
     length: Option<Length>,
     in_chunks: bool,
-    /// Bytes of the lines of cookies in the head that is being read.
+    /// Bytes of cookie lines in the current head.
     cookies: usize,
 }
 
 #[derive(Default, Clone, Copy)]
 enum At {
-    /// Before a request: empty lines are passed over there.
+    /// Before a request: empty lines are skipped there.
     #[default]
     Start,
-    /// After the first line of a request.
     Head,
-    /// So many bytes before the next request.
+    /// In a body: the bytes before the next request.
     Body(u64),
-    /// The beginning of the next request cannot be known any more.
+    /// The start of the next request is unknown.
     Lost,
 }
 
@@ -73,8 +71,8 @@ enum Length {
 }
 
 impl Watch {
-    /// Looks at the next bytes. Says whether any request so far was in chunks and said a length as well, or may have been:
-    /// after a length that we cannot read, though hyper perhaps can, nothing is known of the requests that follow.
+    /// Inspects the next bytes. Returns whether any request so far was chunked and stated a length as well, or may
+    /// have: after a length that we cannot parse, though hyper perhaps can, the requests that follow are unknown.
     fn is_ambiguous_after(&mut self, mut bytes: &[u8]) -> bool {
         while !bytes.is_empty() {
             match self.at {
@@ -163,7 +161,7 @@ impl Watch {
             self.in_chunks = true;
         } else if name.eq_ignore_ascii_case(b"content-length") {
             let digits = std::str::from_utf8(value).ok().map(str::trim).filter(|text| !text.starts_with('+'));
-            // A line that arrived in parts may have been cut there.
+            // A line that arrived in parts may have been truncated there.
             let length = digits.filter(|_| line.len() < HEAD_LINE_BYTES).and_then(|text| text.parse().ok());
             self.length = Some(length.map_or(Length::Unreadable, Length::Bytes));
         }

@@ -1,5 +1,5 @@
-//! An end that does not eat the last answer: a connection that is closed while its visitor still sends is reset by the
-//! kernel, and the answer is lost with it. So what still comes is read, within bounds, once our side is closed.
+//! Closes a connection without losing the last response: the kernel resets a connection that is closed while its
+//! visitor still sends, and the response is lost. So remaining input is read, within limits, after our side is closed.
 
 use std::{
     io::{self, IoSlice},
@@ -18,24 +18,23 @@ use tokio::{
 
 use crate::limits;
 
-/// Closes slowly if it was told to.
+/// A stream that lingers when it is closed, if requested.
 pub(super) struct Linger<S> {
     inner: S,
-    /// Whether a request had a body, of which some may still be on its way.
+    /// Whether a request had a body, part of which may still be in flight.
     wanted: Arc<AtomicBool>,
     shut: bool,
     patience: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Linger<S> {
-    /// Lingers at its end if `wanted` is set by then.
+    /// Wraps `inner`, which lingers when it is closed if `wanted` is set by then.
     pub(super) fn new(inner: S, wanted: Arc<AtomicBool>) -> Self {
         Self { inner, wanted, shut: false, patience: None }
     }
 }
 
 impl<S: AsyncRead + Unpin> Linger<S> {
-    /// Reads until the visitor closes as well.
     fn poll_rest(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let patience = self.patience.get_or_insert_with(|| Box::pin(sleep(limits::LINGER)));
         if patience.as_mut().poll(cx).is_ready() {

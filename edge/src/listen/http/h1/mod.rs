@@ -1,6 +1,6 @@
-//! HTTP/1.1: hyper's limits, and what stands between it and the socket.
+//! HTTP/1.1: hyper's limits, and the layers between it and the socket.
 //!
-//! What a request means is not known here. Start with [`Parkable`] and [`watched`].
+//! Request semantics are handled elsewhere. Start with [`Parkable`] and [`watched`].
 
 mod charged;
 mod heads;
@@ -18,9 +18,10 @@ pub(super) use self::{charged::Charged, parking::Parkable};
 use self::{heads::Heads, linger::Linger, oversized::Oversized, patience::HeadTimer};
 use crate::{front::Form, limits};
 
-/// The stream to give to hyper. At its end it lingers if `had_body` is set; it sets `ambiguous` once a request has said its
-/// length in two ways. `own_form` is the form of the answers at the host that it leads to, where its
-/// cookies are ours to clear.
+/// Wraps the stream for hyper.
+///
+/// It lingers at its end if `had_body` is set, and sets `ambiguous` once a request has stated its length in two ways.
+/// `own_form` is the form of responses at the connection's host, if we may clear its cookies.
 pub(super) fn watched<S>(
     stream: S,
     own_form: Option<Form>,
@@ -36,7 +37,7 @@ where
     heads::watched(Oversized::new(stream, watch, had_body), heads)
 }
 
-/// hyper's HTTP/1.1 with its limits; it waits for heads with `timer`.
+/// Returns hyper's HTTP/1.1 with its limits; it waits for heads with `timer`.
 fn builder(timer: HeadTimer) -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder

@@ -1,10 +1,10 @@
-//! Puts answers with a body in the place of hyper's own: a page for a head that cookies have made too large, and words for one that is
-//! malformed.
+//! Replaces hyper's own responses without a body: by a page for a head with too many cookies, and by an explanation for
+//! a malformed head.
 //!
-//! hyper refuses such a head with a 431 that has no body, and asks nobody. A browser would be kept out until its person finds
-//! where cookies are deleted: see `h2::oversized`, which does for HTTP/2 what is done here. Nothing of the head is kept: hyper says
-//! that it was too large, and [`Heads`] that it was cookies. Of a malformed head hyper says nothing but 400; what is most often wrong is an
-//! address with characters that a browser would have encoded, and a program would not.
+//! hyper refuses an oversized head with a bare 431, and offers no hook. A browser would be locked out until its user
+//! finds out how to delete cookies: see `h2::oversized`, which does the same for HTTP/2. Nothing of the head is kept:
+//! hyper's response shows that it was too large, and [`Heads`] that cookies were the cause. A malformed head gets only
+//! a 400; it mostly has an address with characters that browsers encode and programs often do not.
 
 use std::{
     io::{self, IoSlice},
@@ -21,41 +21,39 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::heads::Heads;
 use crate::front::{self, Form};
 
-/// The beginning of hyper's answer to a head that is too large. Nothing else answers with this status over HTTP/1.1.
+/// The start of hyper's response to an oversized head. No other response over HTTP/1.1 has this status.
 const REFUSAL: &[u8] = b"HTTP/1.1 431 ";
 
-/// The beginning of hyper's answer to a head that is malformed, and of answers of the edge's, which have a `Server`.
+/// The start of hyper's response to a malformed head, and of the edge's own, which have a `Server` header.
 const MALFORMED: &[u8] = b"HTTP/1.1 400 ";
-/// The fields of hyper's own answers.
+/// A header of hyper's own responses.
 const WITHOUT_BODY: &[u8] = b"content-length: 0\r\n";
 const SERVER: &[u8] = b"\r\nserver: ";
-/// What is said of a malformed head.
 const WHY_MALFORMED: &str = "The request is malformed. In an address, characters such as < > \" ` and spaces are sent percent-encoded: \
                              %3C %3E %22 %60 %20.\n";
 
-/// The stream to give to hyper.
+/// A stream for hyper that replaces such responses.
 pub(super) struct Oversized<S> {
     inner: S,
-    /// The heads, and the form of the answer to those that are too large; none where cookies are not ours to clear.
+    /// The heads, and the form of the response to oversized ones; `None` if we may not clear the cookies.
     watch: Option<(Arc<Heads>, Form)>,
-    /// Set with the page, so that the connection's end does not eat it.
+    /// Set with the page, so that the connection lingers for it.
     had_body: Arc<AtomicBool>,
     page: Option<Box<Page>>,
 }
 
-/// The page that is being written.
 struct Page {
     bytes: Vec<u8>,
     written: usize,
 }
 
 impl<S> Oversized<S> {
-    /// Around a stream whose heads are watched, where cookies are ours to clear. Sets `had_body` if a page was sent.
+    /// Wraps a stream whose heads are inspected, if we may clear cookies. Sets `had_body` if a page was sent.
     pub(super) fn new(inner: S, watch: Option<(Arc<Heads>, Form)>, had_body: Arc<AtomicBool>) -> Self {
         Self { inner, watch, had_body, page: None }
     }
 
-    /// Whether hyper is about to refuse a head with `bytes`, in the place of which something else is written.
+    /// Returns whether `bytes` are a refusal of hyper's that is replaced.
     fn is_replaced(&mut self, bytes: &[u8]) -> bool {
         if self.page.is_some() {
             return true;
@@ -63,7 +61,7 @@ impl<S> Oversized<S> {
         let cookies =
             self.watch.take_if(|(heads, _)| bytes.starts_with(REFUSAL) && heads.cookies.load(Ordering::Relaxed));
         let answer = match cookies {
-            // It is said once.
+            // Sent only once.
             Some((_, form)) => answer(form),
             None if is_malformed(bytes) => malformed(),
             None => return false,
@@ -74,7 +72,7 @@ impl<S> Oversized<S> {
 }
 
 impl<S: AsyncWrite + Unpin> Oversized<S> {
-    /// Writes the page, and then says that so many bytes of hyper's were written.
+    /// Writes the page, and then reports `instead_of` bytes of hyper's as written.
     fn poll_page(&mut self, cx: &mut Context<'_>, instead_of: usize) -> Poll<io::Result<usize>> {
         let Some(page) = &mut self.page else { return Poll::Ready(Ok(instead_of)) };
         self.had_body.store(true, Ordering::Relaxed);
@@ -130,14 +128,14 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Oversized<S> {
     }
 }
 
-/// Whether `bytes` are hyper's own answer to a malformed head.
+/// Returns whether `bytes` are hyper's own response to a malformed head.
 fn is_malformed(bytes: &[u8]) -> bool {
     bytes.starts_with(MALFORMED)
         && memchr::memmem::find(bytes, WITHOUT_BODY).is_some()
         && memchr::memmem::find(bytes, SERVER).is_none()
 }
 
-/// The answer that says what may be wrong with a head, after which the connection closes.
+/// Returns the response that explains a malformed head, after which the connection closes.
 fn malformed() -> Vec<u8> {
     format!(
         "HTTP/1.1 400 Bad Request\r\nconnection: close\r\nserver: {}\r\ncontent-type: text/plain; charset=utf-8\r\n\
@@ -148,7 +146,7 @@ fn malformed() -> Vec<u8> {
     .into_bytes()
 }
 
-/// The head and the body of the page, after which the connection closes.
+/// Returns the head and the body of the page, after which the connection closes.
 fn answer(form: Form) -> Vec<u8> {
     let (headers, html) = front::cookies_too_large(form);
     let mut bytes = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n".to_vec();
@@ -173,7 +171,7 @@ mod tests {
     use super::*;
     use crate::listen::http::h1::{Parkable, watched};
 
-    /// The answer to a request with `lines` in its head, on a connection that has answered another request before.
+    /// Returns the response to a request with `lines` in its head, on a connection that has answered a request before.
     async fn answered(own_form: Option<Form>, lines: &str) -> String {
         let (mut near, far) = tokio::io::duplex(64 * 1024);
         let answer = |_: Request<Incoming>| async move { Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())) };
@@ -185,7 +183,7 @@ mod tests {
         near.read_exact(&mut first).await.unwrap();
         assert_eq!(&first, b"HTTP/1.1 200 OK\r\n");
         let request = format!("GET / HTTP/1.1\r\nhost: a.de\r\n{lines}connection: close\r\n\r\n");
-        // It may be refused before all of it was sent.
+        // The request may be refused before all of it was sent.
         let _ = near.write_all(request.as_bytes()).await;
         let mut answer = String::new();
         near.read_to_string(&mut answer).await.unwrap();
@@ -224,7 +222,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_head_of_cookies_is_answered_with_a_page_that_clears_them() {
-        // hyper reads on to the end of its buffer, and takes what is there in full.
+        // hyper reads up to the end of its buffer, and accepts what is complete.
         for (lines, bytes) in [(1, 70_000), (1, 700_000), (17, 4_000), (90, 700)] {
             let answer = answered(Some(Form::Page), &cookies(lines, bytes)).await;
             let (head, page) = answer.split_once("\r\n\r\n").unwrap();

@@ -1,9 +1,9 @@
-//! Gives hyper up while a connection idles: its two buffers take as much as the rest of the connection, and most connections do
-//! nothing but be there between two requests.
+//! Drops hyper while a connection idles: its two buffers take as much memory as the rest of the connection, and most
+//! connections idle between two requests.
 //!
-//! hyper does not say when it idles. But it waits for each head with a timer that is ours, so [`Watch`] knows: a while after the
-//! wait began, with nothing of the head read and nothing of the last answer left to write, there is nothing in hyper that a new
-//! one would not have.
+//! hyper does not report when it idles, but it waits for each head with a timer of ours, so [`Watch`] knows. Some time
+//! after the wait started, if nothing of the head was read and nothing of the last response remains to be written,
+//! hyper holds no state that a new instance would lack.
 
 use std::{
     io::{self, IoSlice},
@@ -28,26 +28,24 @@ use super::{
 };
 use crate::{http::BodyError, limits};
 
-/// Signs of whether hyper is idle, set by the timer and the stream that a connection gives it, and read by [`Parkable`]. Only the
-/// connection's own task touches them.
+/// Indicators of whether hyper is idle, set by the timer and the stream, and read by [`Parkable`], in one task.
 #[derive(Default)]
 pub(super) struct Watch {
     /// Whether the wait for a head has lasted for [`limits::PARK_IDLE_AFTER`].
     pub(super) is_due: AtomicBool,
-    /// Whether something was read since the wait for a head began.
+    /// Whether anything was read since the wait for a head started.
     pub(super) has_read: AtomicBool,
-    /// Whether something is written that was not taken yet.
     is_blocked: AtomicBool,
 }
 
-/// A connection over HTTP/1.1 that is parked while it idles. Ends when the connection has.
+/// An HTTP/1.1 connection that is parked while it idles. Completes when the connection has ended.
 pub(in crate::listen::http) struct Parkable<S, V: HttpService<Incoming>> {
     state: State<S, V>,
     watch: Arc<Watch>,
     timer: HeadTimer,
-    /// Set by a request with a body, of which hyper may still expect some.
+    /// Set by a request with a body, some of which hyper may still expect.
     had_body: Arc<AtomicBool>,
-    /// Whether hyper was given up although it had read something: that is kept from happening again.
+    /// Whether hyper was dropped although it had read something, which must not be repeated.
     is_busy: bool,
 }
 
@@ -61,11 +59,10 @@ enum State<S, V: HttpService<Incoming>> {
 struct Parked<S, V> {
     stream: S,
     service: V,
-    /// The end of the wait for a head.
     over: Inner,
 }
 
-/// The stream that hyper has: gives what was read while it was parked, first.
+/// The stream for hyper, which first returns what was read while it was parked.
 struct Watched<S> {
     inner: S,
     first: Bytes,
@@ -91,7 +88,7 @@ where
     V: HttpService<Incoming, ResBody: Body<Error: Into<BodyError>> + 'static, Error: Into<BodyError>, Future: Unpin>
         + Unpin,
 {
-    /// The requests of `stream`, answered by `service`. It is never parked once `had_body` is set.
+    /// Serves the requests of `stream` with `service`. Never parks once `had_body` is set.
     pub(in crate::listen::http) fn new(stream: S, service: V, had_body: Arc<AtomicBool>) -> Self {
         let watch = Arc::<Watch>::default();
         let timer = HeadTimer::new(watch.clone());
@@ -106,7 +103,6 @@ where
         self.state = State::Served(Box::new(connection));
     }
 
-    /// Answers what was begun, and then ends.
     pub(in crate::listen::http) fn graceful_shutdown(mut self: Pin<&mut Self>) {
         match mem::replace(&mut self.state, State::Over) {
             State::Served(mut connection) => {
@@ -125,14 +121,14 @@ where
             let parked = Parked { stream: stream.inner, service: parts.service, over: self.timer.rest() };
             self.state = State::Parked(Box::new(parked));
         } else {
-            // The beginning of a head came together with the request before it.
+            // The start of a head arrived together with the previous request.
             self.is_busy = true;
             let first = [parts.read_buf, stream.first].concat().into();
             self.serve(stream.inner, parts.service, first);
         }
     }
 
-    /// Takes the connection one step on, to another state perhaps; pending while it has to wait.
+    /// Advances the connection, possibly to another state; pending while it has to wait.
     fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match mem::replace(&mut self.state, State::Over) {
             State::Served(mut connection) => {
@@ -252,7 +248,7 @@ mod tests {
 
     const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: a.de\r\n\r\n";
 
-    /// A connection, and whether it is parked, said after each of its turns.
+    /// Returns a connection, and whether it is parked, updated after each poll.
     fn served(body: &'static [u8]) -> (DuplexStream, Arc<AtomicBool>, tokio::task::JoinHandle<()>) {
         let (near, far) = duplex(1_000);
         let answer = move |_: Request<Incoming>| {
@@ -306,7 +302,7 @@ mod tests {
         near.write_all(other).await.unwrap();
         answer(&mut near, "hello").await;
 
-        // The beginning of a second head comes with the first.
+        // The start of a second head arrives with the first.
         near.write_all(&[REQUEST, one].concat()).await.unwrap();
         answer(&mut near, "hello").await;
         sleep(limits::PARK_IDLE_AFTER * 2).await;

@@ -1,5 +1,5 @@
-//! One timer a connection for the heads of its requests. hyper asks for a new one at every request, which takes
-//! allocations and the runtime's lock; moving an old one to a later time takes neither.
+//! One timer per connection for the heads of its requests. hyper requests a new timer for every request, which takes
+//! allocations and the runtime's lock; moving an existing one to a later time takes neither.
 
 use std::{
     future::Future,
@@ -16,8 +16,8 @@ use crate::limits;
 
 pub(super) type Inner = Pin<Box<tokio::time::Sleep>>;
 
-/// The timer to give to hyper: the sleep that one request is done with serves the next. Half-way, as it were, it says that
-/// nothing of the next request has come for a while.
+/// The timer for hyper, which reuses the sleep of one request for the next. Before its end, it reports that nothing of
+/// the next request has arrived for [`limits::PARK_IDLE_AFTER`].
 #[derive(Clone)]
 pub(super) struct HeadTimer(Arc<Shared>);
 
@@ -28,26 +28,24 @@ struct Shared {
 
 struct Spare {
     sleep: Option<Inner>,
-    /// The end of the latest sleep.
     deadline: tokio::time::Instant,
 }
 
 struct HeadSleep {
-    /// There until it is dropped.
     sleep: Option<Inner>,
-    /// Its end, until it was said that it has lasted for a while.
+    /// Its end, until the first part of the wait has been reported.
     later: Option<tokio::time::Instant>,
     timer: HeadTimer,
 }
 
 impl HeadTimer {
-    /// Tells `watch` when a sleep has lasted for [`limits::PARK_IDLE_AFTER`].
+    /// Creates a timer that notifies `watch` when a sleep has lasted for [`limits::PARK_IDLE_AFTER`].
     pub(super) fn new(watch: Arc<Watch>) -> Self {
         let spare = Spare { sleep: None, deadline: tokio::time::Instant::now() };
         Self(Arc::new(Shared { spare: Mutex::new(spare), watch }))
     }
 
-    /// Returns a sleep that ends when the latest one would have, which was dropped before.
+    /// Returns a sleep that ends when the latest one, already dropped, would have.
     pub(super) fn rest(&self) -> Inner {
         let mut spare = self.spare();
         let deadline = spare.deadline;
@@ -56,7 +54,7 @@ impl HeadTimer {
         sleep
     }
 
-    /// Never contended: all of it happens in the connection's task.
+    /// Never contended: only the connection's task locks it.
     fn spare(&self) -> MutexGuard<'_, Spare> {
         self.0.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }

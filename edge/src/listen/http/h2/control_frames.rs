@@ -1,7 +1,7 @@
-//! Counts the frames of HTTP/2 that ask for nothing: pings, settings, priorities, window updates. Each costs the sender
-//! nothing and us some work, and neither hyper nor h2 bounds them.
+//! Limits HTTP/2 frames that request nothing: pings, settings, priorities, window updates. Each costs the sender
+//! nothing and us some work, and neither hyper nor h2 limits them.
 //!
-//! The watch reads the heads of frames and parses nothing that is answered: it can only have a connection ended.
+//! The inspection reads frame headers and does not affect parsing: it can only cause a connection to be ended.
 
 use std::time::Duration;
 
@@ -12,26 +12,24 @@ use crate::limits::{
     H2_WINDOW_UPDATES, H2_WINDOW_UPDATES_PER_WRITE,
 };
 
-/// What a client sends before its first frame.
+/// The client's connection preface, before its first frame.
 const PREFACE_LEN: usize = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".len();
-/// The head of a frame: length, type, flags, stream.
+/// The header of a frame: length, type, flags, stream.
 const HEAD_LEN: usize = 9;
 
-/// `ENHANCE_YOUR_CALM`.
 const CALM: u32 = 0xb;
 
-/// What a frame means to the watch (RFC 9113, section 6).
+/// The classes of frames (RFC 9113, section 6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// `HEADERS`: a request, or its trailers.
     Request,
-    /// `DATA`: a piece of a request.
+    /// `DATA`: a part of a request's body.
     Data,
-    /// `WINDOW_UPDATE`.
     WindowUpdate,
-    /// `RST_STREAM`, `PUSH_PROMISE`, `GOAWAY`, `CONTINUATION`: h2 bounds them itself. And answers to our pings.
+    /// `RST_STREAM`, `PUSH_PROMISE`, `GOAWAY`, `CONTINUATION`, which h2 itself limits, and responses to our pings.
     Bounded,
-    /// `PRIORITY`, `SETTINGS`, `PING`, and types that nobody knows.
+    /// `PRIORITY`, `SETTINGS`, `PING`, and unknown types.
     Control,
 }
 
@@ -48,21 +46,20 @@ impl Kind {
     }
 }
 
-/// Watches the frames that a client sends.
 pub(super) struct ControlFrames {
-    /// Bytes before the next frame's head.
+    /// Bytes before the next frame's header.
     skip: usize,
-    /// A head of which the rest has not come.
+    /// A header whose rest has not arrived.
     head: [u8; HEAD_LEN],
     head_len: usize,
-    /// The newest stream that the client has begun.
+    /// The newest stream that the client has opened.
     last_stream: u32,
-    /// Control frames that may still come, and since when they are counted.
+    /// Control frames still allowed, and since when they are counted.
     left: u32,
     since: Option<Instant>,
-    /// Window updates that may still come.
+    /// Window updates still allowed.
     updates_left: u32,
-    /// Bytes that were written and allowed no window update yet.
+    /// Bytes written that have not yet allowed a window update.
     written: u32,
 }
 
@@ -82,7 +79,7 @@ impl Default for ControlFrames {
 }
 
 impl ControlFrames {
-    /// Looks at the next bytes of the client. Says whether these are still no flood.
+    /// Inspects the next bytes of the client. Returns false once they are a flood.
     pub(super) fn allow(&mut self, mut bytes: &[u8]) -> bool {
         loop {
             let skipped = self.skip.min(bytes.len());
@@ -104,7 +101,7 @@ impl ControlFrames {
         }
     }
 
-    /// Counts what was written: the client will allow us more.
+    /// Counts written bytes, for which the client will send window updates.
     pub(super) fn wrote(&mut self, bytes: usize) {
         let written = u32::try_from(bytes).unwrap_or(u32::MAX).saturating_add(self.written);
         self.written = written % H2_WINDOW_UPDATE_BYTES;
@@ -112,7 +109,6 @@ impl ControlFrames {
         self.updates_left = self.updates_left.saturating_add(more);
     }
 
-    /// The frame GOAWAY for a client that floods.
     pub(super) fn goaway(&self) -> [u8; 2 * HEAD_LEN - 1] {
         let mut frame = [0; 2 * HEAD_LEN - 1];
         frame[2] = 8;
@@ -133,7 +129,7 @@ impl ControlFrames {
                 true
             }
             Kind::Data => {
-                // An empty one brings nothing; h2 bounds how many of those may come.
+                // An empty frame brings no data; h2 limits those.
                 if length > 0 {
                     self.deserve();
                 }
@@ -148,12 +144,12 @@ impl ControlFrames {
         }
     }
 
-    /// A request, or a part of one, may come with some control frames.
+    /// Allows control frames for a request, or a part of one.
     fn deserve(&mut self) {
         self.left = (self.left + H2_CONTROL_FRAMES_PER_REQUEST).min(H2_CONTROL_FRAMES);
     }
 
-    /// Time allows some as well. Only looked at when a control frame comes.
+    /// Allows control frames for elapsed time. Called only when a control frame arrives.
     fn refill(&mut self) {
         let now = Instant::now();
         let Some(since) = self.since else {

@@ -1,8 +1,8 @@
-//! Sending a body over HTTP/2: never more than the visitor will take of the stream, and charged until the socket has it.
+//! Sends a body over HTTP/2: never more than the visitor accepts on the stream, and charged until the socket has it.
 //!
-//! A stream that may not send holds next to nothing: bytes that can be had again are let go of, and after
-//! [`limits::STALL`] the stream is reset. What a slow network holds up is not the stream's fault, nor is a window of the
-//! connection that other streams use up; [`Flow`] tells them apart.
+//! A stream that may not send holds hardly any memory: bytes that can be read again are released, and after
+//! [`limits::STALL`] the stream is reset. Delays by a slow network, or by a connection window that other streams use
+//! up, do not count against the stream; [`Flow`] distinguishes them.
 
 use std::{
     future::poll_fn,
@@ -29,60 +29,57 @@ use crate::{
 };
 
 tokio::task_local! {
-    /// What the stream holds that is answered by this task, if that is beyond its client's share.
+    /// The memory of the stream that this task answers, if it is beyond its client's share.
     static BEYOND: Arc<Beyond>;
 }
 
-/// What the streams of a connection know of each other.
+/// The state that the streams of a connection share.
 pub(in crate::listen::http) struct Flow {
     pub(super) account: Account,
-    /// Waits for a window that have begun, or might have. Each has its number.
+    /// The number of the next wait for a window.
     waits: AtomicU64,
-    /// The newest wait that has ended with a window. The connection's window is given to those who wait in their order: who
-    /// is passed over waits for a window of the stream alone.
+    /// The newest wait that has received a window. The connection's window is assigned in the order of the waits, so a
+    /// stream that is passed over waits only for its own window.
     served: AtomicU64,
-    /// Bytes of bodies that were handed over.
     sent: AtomicU64,
-    /// The connection's own task. An answer that is polled there is polled again, whatever happens.
+    /// The connection's own task. A response that is polled there will be polled again in any case.
     task: Option<tokio::task::Id>,
 }
 
-/// Why the rest of a body is not sent.
 enum Cut {
-    /// The stream is over: the visitor has reset it, or is gone.
+    /// The visitor reset the stream, or disconnected.
     Over,
-    /// The visitor does not take it.
+    /// The visitor does not read it.
     Stalled,
     /// There is no memory to send it.
     Exhausted,
-    /// The body failed.
     Failed,
 }
 
-/// A body on its way.
 struct Sending<'f> {
     out: SendStream<Chunk>,
     body: Body,
     flow: &'f Flow,
     pace: Pace,
-    /// In what is handed over: whether it has left is seen by its count.
+    /// Held by every chunk passed to h2: its reference count shows whether they have been sent.
     token: Option<Arc<()>>,
     timer: Option<Pin<Box<Sleep>>>,
-    /// Bytes that were handed over.
     sent: u64,
 }
 
 impl Flow {
-    /// Of a connection, run by the present task, whose bytes are charged to `account`.
+    /// Creates the flow of a connection, run by the current task, whose bytes are charged to `account`.
     pub(super) fn new(account: Account) -> Self {
         let (waits, served, sent) = (AtomicU64::new(1), AtomicU64::new(0), AtomicU64::new(0));
         Self { account, waits, served, sent, task: tokio::task::try_id() }
     }
 
-    /// Makes an answer that has to wait a task, whose memory is charged to the client. Beyond its share a client has a few, of which the
-    /// newest push out the oldest: a client that takes what it asks for now gets it, whatever it has let wait before. Where others hold
-    /// everything it has one. Where that is refused as well, the answer is dropped: h2 resets its stream. Half of all memory is left for what
-    /// answers need beside this, or as many clients as fill it with what waits would keep everybody from going on.
+    /// Spawns a task for a response that has to wait, and charges its memory to the client.
+    ///
+    /// Beyond its share a client has a few such tasks, the newest of which replace the oldest: a client that reads its
+    /// new responses receives them, whatever it left unread before. If others hold all memory, it has one. If that is
+    /// refused as well, the response is dropped, and h2 resets its stream. Half of all memory is reserved for what
+    /// responses need besides this: otherwise enough clients with waiting responses could block everybody.
     pub(super) fn wait_for(&self, answering: Answering) {
         if let Ok(grant) = self.account.of_client().try_take_of_half(limits::STREAM_BYTES) {
             spawn_with(grant, answering);
@@ -114,7 +111,6 @@ impl Flow {
     }
 }
 
-/// Answers in a task of its own, which holds what was granted for it.
 fn spawn_with(granted: impl Send + 'static, answering: Answering) {
     drop(tokio::spawn(async move {
         answering.await;
@@ -122,7 +118,6 @@ fn spawn_with(granted: impl Send + 'static, answering: Answering) {
     }));
 }
 
-/// Sends `body`; `grant` is for its first bytes.
 pub(super) async fn send(out: SendStream<Chunk>, body: Body, grant: Option<Grant>, flow: &Flow) {
     let mut sending = Sending { out, body, flow, pace: Pace::default(), token: None, timer: None, sent: 0 };
     let sent = if sending.body.is_pulled() { sending.pull(grant).await } else { sending.push().await };
@@ -142,7 +137,7 @@ pub(super) async fn send(out: SendStream<Chunk>, body: Body, grant: Option<Grant
 }
 
 impl Sending<'_> {
-    /// Takes of the body what can be sent, as it can be sent.
+    /// Reads from the body what can be sent.
     async fn pull(&mut self, mut grant: Option<Grant>) -> Result<(), Cut> {
         loop {
             let left = usize::try_from(self.body.left()).unwrap_or(usize::MAX);
@@ -152,7 +147,7 @@ impl Sending<'_> {
             let room = if self.body.is_paced() { self.room(&mut grant).await? } else { usize::MAX };
             let window = self.window(left.min(BLOCK_BYTES).min(room), &mut grant).await?;
             let most = left.min(window).min(room);
-            // What was granted may be for more than can be sent now. Then it is as much as is held of the block.
+            // A grant for more than can be sent now covers what is held of the block.
             let grant = match grant.take() {
                 Some(grant) if grant.bytes() >= charge(most) => grant,
                 _ => self.grant(charge(most)).await?,
@@ -167,27 +162,26 @@ impl Sending<'_> {
         }
     }
 
-    /// Bytes that the pace of the body allows. What is `held` is given back while there are none.
+    /// Waits for the bytes that the body's pace allows. Releases `held` meanwhile.
     async fn room(&mut self, held: &mut Option<Grant>) -> Result<usize, Cut> {
         poll_fn(|cx| {
             if let Poll::Ready(room) = self.body.poll_room(cx) {
                 return Poll::Ready(Ok(room));
             }
             *held = None;
-            // Who has gone needs no answer.
+            // The client reset the stream; drop the response.
             self.out.poll_reset(cx).map(|_| Err(Cut::Over))
         })
         .await
     }
 
-    /// Sends what the body gives.
     async fn push(&mut self) -> Result<(), Cut> {
         loop {
             let next = poll_fn(|cx| {
                 if let Poll::Ready(next) = self.body.poll_next(cx, BLOCK_BYTES) {
                     return Poll::Ready(Ok(next));
                 }
-                // Who has gone needs no answer.
+                // The client reset the stream; drop the response.
                 self.out.poll_reset(cx).map(|_| Err(Cut::Over))
             });
             let mut bytes = match next.await? {
@@ -207,7 +201,7 @@ impl Sending<'_> {
                 let window = self.window(bytes.len(), &mut None).await?;
                 let part = bytes.split_to(bytes.len().min(window));
                 let is_rest = bytes.is_empty();
-                // The parts leave in their order: the last one takes the grant for all of them along.
+                // The parts are sent in order: the last one takes the grant for all of them.
                 let grant = if is_rest { grant.take() } else { None };
                 self.hand_over(part, grant, is_rest && is_end)?;
             }
@@ -227,7 +221,6 @@ impl Sending<'_> {
         self.out.send_data(Chunk::new(bytes, grant, token), is_last).map_err(|_| Cut::Over)
     }
 
-    /// A grant; waited for where there is none, but not by who has gone.
     async fn grant(&mut self, bytes: u64) -> Result<Grant, Cut> {
         if let Ok(grant) = self.flow.account.try_take(bytes) {
             return Ok(grant);
@@ -242,7 +235,7 @@ impl Sending<'_> {
         .await
     }
 
-    /// Bytes that may be sent, at least one; at most about `wanted`. What is `held` is given back when there are none for long.
+    /// Waits for bytes that may be sent: at least one, and at most about `wanted`. A long wait releases `held`.
     async fn window(&mut self, wanted: usize, held: &mut Option<Grant>) -> Result<usize, Cut> {
         let number = self.flow.number();
         self.out.reserve_capacity(wanted);
@@ -271,14 +264,14 @@ impl Sending<'_> {
             }
             let is_on_its_way = self.token.as_ref().is_some_and(|token| Arc::strong_count(token) > 1);
             if is_on_its_way {
-                // It is the network that is slow, which is judged below TLS.
+                // The network is slow, which is handled below TLS.
                 since = Instant::now();
                 sent_before = self.flow.sent.load(Ordering::Relaxed);
             } else if !is_parked {
                 self.body.park();
                 *held = None;
                 is_parked = true;
-                // What others had on its way when this wait began has been handed over by now.
+                // By now, what other streams had in flight when this wait started has been sent.
                 sent_before = self.flow.sent.load(Ordering::Relaxed);
             } else if since.elapsed() >= limits::PRESSED_AFTER
                 && (self.flow.account.is_pressed() || self.flow.account.is_in_own_way())
@@ -290,7 +283,7 @@ impl Sending<'_> {
                 if is_passed_over || is_everything_still {
                     return Err(Cut::Stalled);
                 }
-                // The visitor takes what was asked for before.
+                // The visitor reads what it requested before.
                 since = Instant::now();
                 sent_before = self.flow.sent.load(Ordering::Relaxed);
             }
@@ -311,7 +304,7 @@ impl Sending<'_> {
         }
     }
 
-    /// Ready at `until`. Nothing is set as long as the answer is polled by its connection.
+    /// Ready at `until`. Sets no timer while the connection polls the response.
     fn poll_timer(&mut self, cx: &mut Context<'_>, until: Instant) -> Poll<()> {
         if self.flow.task.is_some() && tokio::task::try_id() == self.flow.task {
             return Poll::Pending;

@@ -1,5 +1,5 @@
-//! Writes of a connection, held until it has nothing more to say: what many streams write leaves together. Of a client that
-//! floods us with control frames nothing more is read.
+//! Buffers a connection's writes until it has nothing more to write, so that many streams' writes are sent together.
+//! Stops reading from a client that floods us with control frames.
 
 use std::{
     io::{self, IoSlice},
@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::control_frames::ControlFrames;
 use crate::limits;
 
-/// The stream to give to h2: holds what is written until [`Self::poll_send`] sends it, or there is much of it.
+/// The stream for h2: buffers writes until [`Self::poll_send`] sends them, or the buffer is full.
 pub(super) struct Gathered<S>(Arc<Mutex<Gathering<S>>>);
 
 impl<S> Clone for Gathered<S> {
@@ -23,7 +23,6 @@ impl<S> Clone for Gathered<S> {
 }
 
 impl<S: AsyncWrite + Unpin> Gathered<S> {
-    /// Before `stream`.
     pub(super) fn new(stream: S) -> Self {
         Self(Arc::new(Mutex::new(Gathering {
             inner: stream,
@@ -35,17 +34,15 @@ impl<S: AsyncWrite + Unpin> Gathered<S> {
         })))
     }
 
-    /// Writes what is held, and flushes.
     pub(super) fn poll_send(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         lock(&self.0).poll_send(cx)
     }
 
-    /// Whether the client has sent more control frames than it may.
     pub(super) fn is_flooded(&self) -> bool {
         lock(&self.0).is_flooded
     }
 
-    /// Holds the frame GOAWAY after what is held already. Not h2's: it knows of no flood, and has ended.
+    /// Appends a GOAWAY frame to the buffer. h2 does not send it: it does not know about the flood, and has ended.
     pub(super) fn say_goaway(&self) {
         let mut gathering = lock(&self.0);
         let goaway = gathering.frames.goaway();
@@ -57,17 +54,13 @@ impl<S: AsyncWrite + Unpin> Gathered<S> {
 struct Gathering<S> {
     inner: S,
     held: Vec<u8>,
-    /// Bytes of it that are written.
     written: usize,
-    /// Whether everything is, and flushed.
     sent: bool,
     frames: ControlFrames,
-    /// Whether the client has sent more control frames than it may.
     is_flooded: bool,
 }
 
 impl<S: AsyncWrite + Unpin> Gathering<S> {
-    /// Writes what is held, and flushes.
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if !self.sent {
             ready!(self.poll_write_held(cx))?;
@@ -85,13 +78,12 @@ impl<S: AsyncWrite + Unpin> Gathering<S> {
             }
             self.written += written;
         }
-        // Given back: an idle connection holds no memory for what it may write.
+        // Released, so that an idle connection holds no write buffer.
         self.held = Vec::new();
         self.written = 0;
         Poll::Ready(Ok(()))
     }
 
-    /// Room for at least one byte.
     fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if self.held.len() >= limits::GATHERED_BYTES {
             ready!(self.poll_write_held(cx))?;
@@ -144,7 +136,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gathered<S> {
         true
     }
 
-    /// Nothing: what is held is sent after every poll of the connection.
+    /// Does nothing: the buffer is sent after every poll of the connection.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
@@ -156,7 +148,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gathered<S> {
     }
 }
 
-/// Never contended: all of it happens in the connection's task.
+/// Never contended: only the connection's task locks it.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -180,7 +172,7 @@ mod tests {
         }
         assert_eq!(accepted, limits::GATHERED_BYTES);
         assert!(lock(&stream.0).held.capacity() <= limits::GATHERED_BYTES);
-        // Nothing is lost of what was accepted, and there is room again.
+        // Accepted bytes are not lost, and there is room again.
         let more = async {
             stream.write_all(&[1]).await.unwrap();
             stream.shutdown().await.unwrap();

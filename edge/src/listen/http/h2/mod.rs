@@ -1,7 +1,7 @@
 //! HTTP/2: h2 with its limits, and requests that are answered in the connection's own task.
 //!
-//! Without hyper between: how much a visitor will take of a stream is known to h2 alone, and no more than that is held. What
-//! a request means is not known here. [`control_frames`] bounds what h2 does not. Start with [`greet`] and [`Multiplexed`].
+//! Used without hyper, because only h2 knows how much a visitor accepts on a stream, and no more is held.
+//! [`control_frames`] limits what h2 does not. Start with [`greet`] and [`Multiplexed`].
 
 mod control_frames;
 mod flow;
@@ -36,7 +36,7 @@ use crate::{
     limits,
 };
 
-/// Fields that concern a connection of another version.
+/// Headers that concern connections of other HTTP versions.
 const NOT_FOR_HTTP2: [HeaderName; 6] = [
     CONNECTION,
     TRANSFER_ENCODING,
@@ -46,7 +46,7 @@ const NOT_FOR_HTTP2: [HeaderName; 6] = [
     HeaderName::from_static("proxy-connection"),
 ];
 
-/// Greets a visitor; none when it does not greet in turn.
+/// Performs the HTTP/2 handshake; `None` if it fails or times out.
 pub(super) async fn greet<S>(stream: S, shared: Arc<Shared>) -> Option<Multiplexed<S, Arc<Shared>>>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -62,7 +62,6 @@ impl Answers for Arc<Shared> {
     }
 }
 
-/// h2 with its limits.
 fn builder() -> h2::server::Builder {
     let mut builder = h2::server::Builder::new();
     builder
@@ -77,14 +76,13 @@ fn builder() -> h2::server::Builder {
     builder
 }
 
-/// Ends when a visitor does not answer a ping.
 pub(super) async fn unanswered(ping_pong: Option<PingPong>) {
     let Some(mut ping_pong) = ping_pong else { return std::future::pending().await };
     loop {
         sleep(limits::H2_PING_EVERY).await;
         match timeout(limits::H2_PING_WAIT, ping_pong.ping(h2::Ping::opaque())).await {
             Ok(Ok(_)) => {}
-            // The connection itself notices that it is over.
+            // The connection itself notices that it has ended.
             Ok(Err(_)) => return std::future::pending().await,
             Err(_) => return,
         }
@@ -100,7 +98,7 @@ async fn answer(request: Request<RecvStream>, mut respond: SendResponse<Chunk>, 
             if let Poll::Ready(answered) = answering.as_mut().poll(cx) {
                 return Poll::Ready(Some(answered));
             }
-            // Who has gone needs no answer.
+            // The client reset the stream; drop the response.
             respond.poll_reset(cx).map(|_| None)
         })
         .await
@@ -108,7 +106,7 @@ async fn answer(request: Request<RecvStream>, mut respond: SendResponse<Chunk>, 
     let Some((response, grant)) = answered else { return };
     let (mut head, body) = response.into_parts();
     if body.is_pulled() {
-        // A site sets none of the others, and each look for one has its price.
+        // Sites set none of the others, and each lookup has a cost.
         head.headers.remove(CONNECTION);
     } else {
         for name in &NOT_FOR_HTTP2 {
@@ -131,14 +129,14 @@ async fn answer(request: Request<RecvStream>, mut respond: SendResponse<Chunk>, 
     }
 }
 
-/// What a request says of the length of its body, if it says one thing only.
+/// Returns the stated length of a request's body, if it is stated only once.
 fn content_length(headers: &HeaderMap) -> Option<u64> {
     let mut values = headers.get_all(CONTENT_LENGTH).iter();
     let len = values.next()?.to_str().ok()?.parse().ok();
     len.filter(|_| values.next().is_none())
 }
 
-/// The value of `Date`, written anew once a second.
+/// Returns the value of `Date`, formatted once per second.
 fn date(now: Timestamp) -> HeaderValue {
     thread_local! {
         static WRITTEN: RefCell<(i64, HeaderValue)> = const { RefCell::new((i64::MIN, HeaderValue::from_static(""))) };

@@ -1,8 +1,7 @@
-//! HTTP/2 in one task: requests are answered where they are read, and what they write leaves together.
+//! HTTP/2 in one task: requests are answered where they are read, and their writes are sent together.
 //!
-//! A request becomes a task only when its answer has to wait. Every answer out of memory would otherwise be a task, a TLS
-//! record and a system call. A client that floods us with control frames is told so, and nothing more is read
-//! of it.
+//! Only a request whose response has to wait gets a task. Otherwise every response from memory would cost a task, a TLS
+//! record and a system call. A client that floods us with control frames receives a GOAWAY, and is read no more.
 
 use std::{
     future::Future,
@@ -22,33 +21,31 @@ use tokio::{
 use super::{flow::Flow, gathered::Gathered};
 use crate::{http::Chunk, limits};
 
-/// The answer to a request, until it is sent.
+/// Answers a request until the response is sent.
 pub(in crate::listen::http) type Answering = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The side that answers the requests of a connection.
 pub(in crate::listen::http) trait Answers {
-    /// Begins to answer a request. The answer is sent within `flow`.
+    /// Starts to answer a request. The response is sent within `flow`.
     fn begin(&self, request: Request<RecvStream>, respond: SendResponse<Chunk>, flow: Arc<Flow>) -> Answering;
 }
 
-/// Runs a connection and answers its requests.
 pub(in crate::listen::http) struct Multiplexed<S, A> {
     connection: h2::server::Connection<Gathered<S>, Chunk>,
     output: Gathered<S>,
     flow: Arc<Flow>,
     answers: A,
-    /// Runs while a client that floods us is told to calm down.
+    /// Runs while the GOAWAY to a client that floods us is sent.
     calming: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin, A: Answers + Unpin> Multiplexed<S, A> {
-    /// Greets the visitor; none when it does not greet in turn. What is on its way to it is charged to `account`.
+    /// Performs the HTTP/2 handshake; `None` if it fails. Bytes in flight are charged to `account`.
     pub(super) async fn greet(stream: S, builder: h2::server::Builder, account: Account, answers: A) -> Option<Self> {
         let output = Gathered::new(stream);
         let mut handshake = builder.handshake(output.clone());
         let connection = std::future::poll_fn(|cx| {
             let shaken = Pin::new(&mut handshake).poll(cx);
-            // Nobody is there to take anything: as when the handshake itself fails.
+            // The connection is closed: as when the handshake itself fails.
             match output.poll_send(cx) {
                 Poll::Ready(Err(_)) => Poll::Ready(None),
                 _ => shaken.map(Result::ok),
@@ -58,7 +55,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin, A: Answers + Unpin> Multiplexed<S, A> {
         Some(Self { connection, output, flow: Arc::new(Flow::new(account)), answers, calming: None })
     }
 
-    /// Tells a client that floods us to calm down, and ends.
     fn poll_calm(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.calming.is_none() {
             self.output.say_goaway();
@@ -67,17 +63,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin, A: Answers + Unpin> Multiplexed<S, A> {
         if self.output.poll_send(cx).is_ready() { Poll::Ready(()) } else { calming.as_mut().poll(cx) }
     }
 
-    /// What can ping the visitor. There is one only.
+    /// Returns the handle to ping the visitor. There is only one.
     pub(in crate::listen::http) fn ping_pong(&mut self) -> Option<h2::PingPong> {
         self.connection.ping_pong()
     }
 
-    /// Lets what has begun end, and nothing else begin.
     pub(in crate::listen::http) fn graceful_shutdown(&mut self) {
         self.connection.graceful_shutdown();
     }
 
-    /// Reads, writes, and begins to answer what was asked; ready when the connection is over.
     fn poll_connection(&mut self, cx: &mut Context<'_>, begun: &mut Vec<Answering>) -> Poll<()> {
         while let Some(Ok((request, respond))) = ready!(self.connection.poll_accept(cx)) {
             begun.push(self.answers.begin(request, respond, self.flow.clone()));
@@ -102,11 +96,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin, A: Answers + Unpin> Future for Multiplex
         if is_over {
             return Poll::Ready(());
         }
-        // The waker may do nothing: one that has to wait is polled again, at the latest by its task. One that is answered
-        // wakes this connection, as it would from a task, and is sent at the next poll.
+        // A no-op waker suffices: a response that has to wait is polled again, at the latest by its task. A finished
+        // one wakes this connection, as it would from a task, and is sent at the next poll.
         begun.retain_mut(is_pending);
         if !begun.is_empty() {
-            // What they have written is sent, which is what an answer of two blocks waits for. Others become tasks.
+            // Sends what they have written, which a response of two blocks waits for. The others get tasks.
             if this.poll_connection(cx, &mut begun).is_ready() {
                 return Poll::Ready(());
             }
@@ -117,7 +111,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, A: Answers + Unpin> Future for Multiplex
             }
         }
         match this.output.poll_send(cx) {
-            // Nobody is there to take anything: as when the connection itself cannot write.
+            // The connection is closed: as when the connection itself cannot write.
             Poll::Ready(Err(_)) => Poll::Ready(()),
             _ => Poll::Pending,
         }

@@ -1,12 +1,13 @@
-//! Answers the requests whose heads cookies alone have made too large.
+//! Answers requests whose heads are too large only because of cookies.
 //!
-//! The script of any site may set cookies for every site of its domain (`Domain=`), the console's included: as many as a
-//! browser keeps, which is far more than a head may have. The parser of HTTP/2 refuses such heads with a bare 431 or ends the
-//! connection, so that the browser would be kept out until its person finds where cookies are deleted. Here they are answered
-//! with a page that says what happened and has the browser clear the cookies (`Clear-Site-Data`); the next request is well.
+//! The script of any site may set cookies for every site of its domain (`Domain=`), including the console: as many as a
+//! browser keeps, which is far more than a head may have. The HTTP/2 parser refuses such heads with a bare 431 or ends
+//! the connection, so the browser would be locked out until its user finds out how to delete cookies. Here they are
+//! answered with a page that explains it and has the browser clear the cookies (`Clear-Site-Data`), so that the next
+//! request succeeds.
 //!
-//! Only the frames are looked at, and the lengths of what is in a head: nothing of it is kept, however large it is. After
-//! such a head the connection takes nothing more, since the parser above has not seen the head's end.
+//! Only frame headers and the lengths within a head are inspected: nothing of a head is kept, however large it is.
+//! After such a head the connection accepts nothing more, since the parser above has not seen the end of the head.
 
 use std::{
     io::{self, IoSlice},
@@ -25,10 +26,9 @@ use crate::{
     limits,
 };
 
-/// The preface of a connection (RFC 9113, section 3.4).
+/// The connection preface (RFC 9113, section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Kinds of frames, as their headers have them.
 enum Kind {
     Data = 0,
     Headers = 1,
@@ -36,7 +36,6 @@ enum Kind {
     Continuation = 9,
 }
 
-/// Flags of frames.
 enum Flag {
     EndStream = 0x1,
     EndHeaders = 0x4,
@@ -44,20 +43,19 @@ enum Flag {
     Priority = 0x20,
 }
 
-/// The stream to give to the parser of HTTP/2.
+/// A stream for the HTTP/2 parser that answers such requests.
 pub(in crate::listen::http) struct Oversized<S> {
     inner: S,
-    /// None where cookies are not ours to clear.
+    /// `None` if we may not clear the cookies.
     watch: Option<Box<Watch>>,
     refusal: Option<Box<Refusal>>,
 }
 
 struct Watch {
-    /// The form of the answer.
     form: Form,
     incoming: Incoming,
     outgoing: Frames,
-    /// Whether we have sent anything: an answer may not come before the first frame, which is the settings.
+    /// Whether we have sent anything: a response must not precede the first frame, which is the settings.
     has_begun: bool,
 }
 
@@ -68,24 +66,23 @@ impl Watch {
     }
 }
 
-/// The answer to a head that was too large, and the end of its connection.
 struct Refusal {
     answer: Vec<u8>,
     written: usize,
-    /// Bytes that were read since and thrown away, so that the answer is not lost to a reset.
+    /// Bytes read since and discarded, so that a reset does not lose the response.
     drained: usize,
     deadline: Pin<Box<Sleep>>,
 }
 
 impl<S> Oversized<S> {
-    /// Around a stream; `own_form` is the form of the answers at the host that it leads to, where its cookies are ours to clear.
+    /// Wraps a stream; `own_form` is the form of responses at the connection's host, if we may clear its cookies.
     pub(in crate::listen::http) fn new(inner: S, own_form: Option<Form>) -> Self {
         Self { inner, watch: own_form.map(|form| Box::new(Watch::new(form))), refusal: None }
     }
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Oversized<S> {
-    /// Writes the answer, as soon as it would not stand in the middle of another frame.
+    /// Writes the response, as soon as it would not interrupt another frame.
     fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let (Some(refusal), Some(watch)) = (&mut self.refusal, &self.watch) else { return Poll::Ready(Ok(())) };
         if refusal.written == 0 && !(watch.has_begun && watch.outgoing.is_between_frames()) {
@@ -101,8 +98,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Oversized<S> {
         Pin::new(&mut self.inner).poll_flush(cx)
     }
 
-    /// Throws away what still comes, until the visitor leaves or is told often enough to: ready when the parser may take the
-    /// connection for ended.
+    /// Discards input until the visitor disconnects or a limit is reached. Then the parser may end the connection.
     fn poll_drained(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if let Poll::Ready(Err(error)) = self.poll_answer(cx) {
             return Poll::Ready(Err(error));
@@ -185,14 +181,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Oversized<S> {
     }
 }
 
-/// A position among the frames of one direction.
 #[derive(Default)]
 struct Frames {
-    /// The beginning of a frame's header.
     partial: [u8; 9],
     has: usize,
     frame: Frame,
-    /// Bytes of its payload that are still to come.
     left: usize,
 }
 
@@ -214,7 +207,7 @@ impl Frames {
         self.has == 0 && self.left == 0
     }
 
-    /// Takes the next piece of a frame off `bytes`; none when they are used up.
+    /// Takes the next part of a frame from `bytes`; `None` when they are used up.
     fn next_piece<'b>(&mut self, bytes: &mut &'b [u8]) -> Option<Piece<'b>> {
         if self.left > 0 {
             let (part, rest) = bytes.split_at(self.left.min(bytes.len()));
@@ -235,24 +228,21 @@ impl Frames {
     }
 }
 
-/// What the visitor sends.
 #[derive(Default)]
 struct Incoming {
-    /// Bytes of the preface that were seen.
     preface: usize,
     frames: Frames,
-    /// Bytes of the head under way, over its frames.
+    /// Bytes of the current head, across its frames.
     head: usize,
-    /// Bytes of its first frame that come before it.
+    /// Bytes of its first frame that precede it.
     lead: usize,
     is_padded: bool,
     fields: Fields,
 }
 
-/// A head that is too large.
 struct Found {
     stream: u32,
-    /// Where, in what was looked at, the frame begins that makes it so.
+    /// The offset, in the inspected bytes, of the frame that exceeds the limit.
     at: usize,
 }
 
@@ -271,8 +261,8 @@ impl Incoming {
                 }
                 Piece::Header(frame) if frame.kind == Kind::Continuation as u8 => {
                     self.head = self.head.saturating_add(frame.len);
-                    // A field that is longer than any cookie is not a cookie's fault, and anybody can make one: a link with a
-                    // long address must not sign out who follows it.
+                    // A field longer than any cookie is not caused by cookies, and anybody can make one: following a
+                    // link with a long address must not sign a person out.
                     let by_cookies = !self.is_padded && self.fields.longest <= limits::COOKIE_BYTES;
                     if self.head > limits::HEAD_BLOCK_BYTES && by_cookies {
                         let at = (all.len() - bytes.len()).saturating_sub(self.frames.partial.len());
@@ -293,13 +283,13 @@ impl Incoming {
     }
 }
 
-/// The fields of a head in HPACK (RFC 7541), of which only the lengths are read. Those need no table.
+/// Reads the lengths of a head's fields in HPACK (RFC 7541), which requires no table.
 #[derive(Default)]
 struct Fields {
     at: At,
-    /// Strings of the field under way that are still to come.
+    /// Remaining strings of the current field.
     strings: u8,
-    /// The longest string so far, as it was sent.
+    /// The longest string so far, as encoded.
     longest: usize,
 }
 
@@ -308,11 +298,11 @@ enum At {
     /// Before a field.
     #[default]
     Field,
-    /// In an integer that did not fit into its first byte: so much of it, and the bits that it has.
+    /// In an integer that did not fit into its first byte: the value so far, and its number of bits.
     Number { value: usize, bits: u32, is_length: bool },
     /// Before a string.
     Text,
-    /// In a string, of which so many bytes are to come.
+    /// In a string, with its remaining bytes.
     InText(usize),
 }
 
@@ -350,7 +340,7 @@ impl Fields {
                     }
                 }
                 At::Number { value, bits, is_length } => {
-                    // Beyond four bytes it is longer than anything.
+                    // An integer of more than four bytes exceeds any length.
                     let value = if bits > 21 { usize::MAX } else { value + (usize::from(byte & 0x7f) << bits) };
                     match (byte & 0x80 != 0, is_length) {
                         (true, _) => At::Number { value, bits: (bits + 7).min(28), is_length },
@@ -373,7 +363,6 @@ impl Fields {
     }
 }
 
-/// The answer on `stream`, and the announcement that the connection takes no other request.
 fn answer(stream: u32, form: Form) -> Vec<u8> {
     let (headers, html) = front::cookies_too_large(form);
     let mut bytes = frame(Kind::Headers as u8, Flag::EndHeaders as u8, stream, &head(&headers));
@@ -382,13 +371,13 @@ fn answer(stream: u32, form: Form) -> Vec<u8> {
     bytes
 }
 
-/// A payload is short: a page of ours.
+/// Encodes a frame. The payload must be short: a page of ours.
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let [_, len @ ..] = u32::try_from(payload.len()).unwrap_or_default().to_be_bytes();
     [&len, &[kind, flags][..], &stream.to_be_bytes(), payload].concat()
 }
 
-/// A head with status 431, in literals that no table remembers: the parser's own table is none of ours.
+/// Encodes a head with status 431 in literals without indexing: the HPACK table belongs to h2.
 fn head(headers: &HeaderMap) -> Vec<u8> {
     // `:status` is the eighth entry of the static table.
     let mut head = vec![8];

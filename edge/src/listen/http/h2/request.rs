@@ -1,4 +1,4 @@
-//! The body of a request over HTTP/2.
+//! The body of an HTTP/2 request.
 
 use std::{
     pin::Pin,
@@ -9,16 +9,14 @@ use bytes::Bytes;
 use h2::{Reason, RecvStream};
 use http_body::{Body, Frame, SizeHint};
 
-/// The body of a request, as it arrives.
 pub(super) struct RequestBody {
     stream: RecvStream,
-    /// What the request says of its length.
+    /// Remaining bytes, if the request states its length.
     left: Option<u64>,
     is_read: bool,
 }
 
 impl RequestBody {
-    /// The body of a request whose head says that it has `len` bytes.
     pub(super) fn new(stream: RecvStream, len: Option<u64>) -> Self {
         Self { stream, left: len, is_read: false }
     }
@@ -32,12 +30,12 @@ impl Body for RequestBody {
         if !self.is_read {
             match ready!(self.stream.poll_data(cx)) {
                 Some(Ok(bytes)) => {
-                    // It is read by whoever asked, and the visitor may send as much again.
+                    // The bytes are consumed, so the visitor may send as many again.
                     let _ = self.stream.flow_control().release_capacity(bytes.len());
                     self.left = self.left.map(|left| left.saturating_sub(bytes.len() as u64));
                     return Poll::Ready(Some(Ok(Frame::data(bytes))));
                 }
-                // An early answer was understood: the rest of the body is not sent.
+                // The visitor accepted an early response, and does not send the rest of the body.
                 Some(Err(error)) if error.reason() == Some(Reason::NO_ERROR) => return Poll::Ready(None),
                 Some(Err(error)) => return Poll::Ready(Some(Err(error))),
                 None => self.is_read = true,

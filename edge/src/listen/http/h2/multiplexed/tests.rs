@@ -17,10 +17,10 @@ use crate::{
     limits::{self, BLOCK_BYTES, CONNECTION_FLIGHT_BYTES, STALL},
 };
 
-/// More than is gathered, than the pipe holds, and than the client's window at first.
+/// More than the buffer, the pipe, and the client's initial window hold.
 const LARGE: usize = 5 * limits::GATHERED_BYTES;
 
-/// A body that can be read again, and counts what of it is in memory.
+/// A body that can be read again, and counts its bytes in memory.
 struct Readable {
     left: usize,
     block: usize,
@@ -61,7 +61,7 @@ impl Drop for Readable {
     }
 }
 
-/// Answers with bodies of as many bytes as the path says; `/later/…` has to wait for it.
+/// Answers with bodies of the length in the path; `/later/…` has to wait first.
 #[derive(Clone, Default)]
 struct Lengths(Arc<AtomicUsize>);
 
@@ -81,7 +81,7 @@ impl Answers for Lengths {
     }
 }
 
-/// A connection to `answers` whose client lets streams of so many bytes come, and the budget of what is on its way.
+/// Returns a connection whose client has stream windows of `window` bytes, and the budget of bytes in flight.
 async fn connect(answers: Lengths, pipe: usize, window: u32) -> (SendRequest<Bytes>, Budget) {
     let (near, far) = tokio::io::duplex(pipe);
     let budget = Budget::new(Limits { total: u64::MAX, client: u64::MAX, connection: CONNECTION_FLIGHT_BYTES });
@@ -105,7 +105,6 @@ async fn ask(sender: &SendRequest<Bytes>, path: &str) -> Received {
     sender.send_request(request, true).unwrap().0.await.unwrap().into_body()
 }
 
-/// Takes everything, and says how much it was.
 async fn take(mut body: Received) -> Result<usize, Option<Reason>> {
     let mut len = 0;
     while let Some(bytes) = body.data().await {
@@ -163,7 +162,7 @@ async fn who_waits_for_a_slow_network_is_not_reset() {
             connection.await;
         }
     });
-    // Some 10 KB a second, for all streams together.
+    // Some 10 KB per second, for all streams together.
     tokio::spawn(async move {
         let (mut there, mut back) = ([0; 1_000], [0; 1_000]);
         loop {
@@ -180,7 +179,7 @@ async fn who_waits_for_a_slow_network_is_not_reset() {
         }
     });
     let mut client = h2::client::Builder::new();
-    // The streams wait for each other's part of the connection's window, too.
+    // The streams also wait for each other's part of the connection's window.
     client.initial_window_size(1 << 24).initial_connection_window_size(100_000);
     let (sender, connection) = client.handshake(near).await.unwrap();
     tokio::spawn(connection);

@@ -8,7 +8,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 
 use super::*;
 
-/// Asks with so many cookies of so many bytes, and a path of so many. Returns the status, and what the answer clears.
+/// Sends a request with such cookies and path. Returns the status, and whether the response clears cookies.
 async fn ask(own_form: Option<Form>, cookies: usize, bytes: usize, path: usize) -> Option<(u16, bool)> {
     let (near, far) = tokio::io::duplex(64 * 1024);
     let answer = |_: Request<Body>| async move { Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())) };
