@@ -126,8 +126,7 @@ codes! {
     VatRegistryUnavailable = SERVICE_UNAVAILABLE, "vat_registry_unavailable";
     /// The deployment's files cannot be read: the store does not answer, or has lost or damaged them.
     FilesUnavailable = SERVICE_UNAVAILABLE, "files_unavailable";
-    /// The server is at its limit for this work, or its database or store does not answer; try again after
-    /// `Retry-After`.
+    /// The server is at its limit for this work, or its database or store does not answer; `Retry-After` says when to retry.
     Busy = SERVICE_UNAVAILABLE, "busy";
 }
 

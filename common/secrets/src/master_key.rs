@@ -91,6 +91,7 @@ pub struct MasterKey(Arc<Ring<Key>>);
 const FORM_OF_FILE: Form<Key> =
     Form { parse: |text| KeyFile::parse(text).map(KeyFile::into_keys), wrong: KeyError::Form };
 
+/// A master key of 32 bytes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key([u8; 32]);
 

@@ -24,7 +24,9 @@ pub enum Body {
     Site(SiteBody),
     /// A site's response whose traffic is counted.
     Counted(Counted),
+    /// A response of the platform, handed on as it arrives.
     Handed(HandedBody),
+    /// A response of the AI gateway.
     Gateway(gateway::Body),
 }
 

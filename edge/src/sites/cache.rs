@@ -51,7 +51,7 @@ pub(crate) struct Bodies {
 }
 
 #[derive(Clone)]
-struct ByBytes;
+pub(super) struct ByBytes;
 
 impl Weighter<DeploymentId, Arc<Pack>> for ByBytes {
     fn weight(&self, _: &DeploymentId, pack: &Arc<Pack>) -> u64 {
