@@ -2,10 +2,13 @@
 //! account can do.
 
 use certs::{
-    acme::{Account, AcmeError, Authority, ProblemKind, Progress, Reason, key_and_request, with_next_key},
+    acme::{
+        AcmeAuthority, AcmeError, AuthorityAccount, OrderProgress, ProblemKind, RevokeReason, key_and_request,
+        with_next_key,
+    },
     dns01::RecordWriter,
 };
-use config::acme::{Directory, Dns, ExternalAccount};
+use config::acme::{AcmeDirectory, DnsChallengeConfig, ExternalAccount};
 use db::certificates::challenges::ChallengeKind;
 use tempfile::TempDir;
 
@@ -25,7 +28,7 @@ const ZONE: &str = "shop.example";
 struct Stage {
     pebble: Pebble,
     bind: Bind,
-    authority: Authority,
+    authority: AcmeAuthority,
     _folder: TempDir,
 }
 
@@ -40,10 +43,13 @@ impl Stage {
     }
 
     /// Writes the records for an order by `dns-01`, and waits until the authority has seen them.
-    async fn prove(&self, account: &Account, order: &str) {
-        let dns = Dns { rfc2136: serde_json::from_value(self.bind.rfc2136()).unwrap(), ..Dns::default() };
+    async fn prove(&self, account: &AuthorityAccount, order: &str) {
+        let dns = DnsChallengeConfig {
+            rfc2136: serde_json::from_value(self.bind.rfc2136()).unwrap(),
+            ..DnsChallengeConfig::default()
+        };
         let writer = RecordWriter::from_config(&dns).unwrap().unwrap();
-        let Progress::Pending(authorizations) = account.order(order).await.unwrap() else {
+        let OrderProgress::Pending(authorizations) = account.order(order).await.unwrap() else {
             panic!("it is not pending")
         };
         for authorization in &authorizations {
@@ -55,20 +61,20 @@ impl Stage {
             account.answer(order, &authorization.name, ChallengeKind::Dns01).await.unwrap();
         }
         eventually(BACKGROUND, "the names are proved", async || {
-            matches!(account.order(order).await.unwrap(), Progress::Ready)
+            matches!(account.order(order).await.unwrap(), OrderProgress::Ready)
         })
         .await;
     }
 
     /// Takes an order to its end. Returns the chain.
-    async fn issue(&self, account: &Account, names: &[&str]) -> String {
+    async fn issue(&self, account: &AuthorityAccount, names: &[&str]) -> String {
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
         let order = account.begin(&names, None).await.unwrap();
         self.prove(account, &order).await;
         let (_, request) = key_and_request(&names).unwrap();
         account.finalize(&order, &request).await.unwrap();
         eventually(BACKGROUND, "the certificate is made", async || {
-            matches!(account.order(&order).await.unwrap(), Progress::Valid)
+            matches!(account.order(&order).await.unwrap(), OrderProgress::Valid)
         })
         .await;
         // As after a kill: what was done is not done again.
@@ -77,14 +83,14 @@ impl Stage {
     }
 }
 
-fn authority(pebble: &Pebble, external: Option<(String, String)>) -> Authority {
-    let directory = Directory {
+fn authority(pebble: &Pebble, external: Option<(String, String)>) -> AcmeAuthority {
+    let directory = AcmeDirectory {
         directory_url: pebble.directory_url().parse().unwrap(),
         contact: Some("ops@example.com".to_owned()),
         ca_file: Some(pebble.ca_file()),
         external_account: external.map(|(key_id, hmac_key)| ExternalAccount { key_id, hmac_key }),
     };
-    Authority::new(&directory, "tlsserver").unwrap()
+    AcmeAuthority::new(&directory, "tlsserver").unwrap()
 }
 
 fn kind<T>(outcome: Result<T, AcmeError>) -> ProblemKind {
@@ -103,7 +109,7 @@ async fn a_wildcard_and_its_parent_are_issued_though_half_the_nonces_are_refused
     let chain = stage.issue(&account, &[ZONE, "*.shop.example"]).await;
     assert!(chain.matches("BEGIN CERTIFICATE").count() >= 2, "{chain}");
     assert_eq!(account.renewal_info(&chain).await.unwrap(), None, "this pebble has no renewal information");
-    account.revoke(&chain, Some(Reason::Superseded)).await.unwrap();
+    account.revoke(&chain, Some(RevokeReason::Superseded)).await.unwrap();
     account.revoke(&chain, None).await.expect("it is revoked already");
 }
 
@@ -151,7 +157,7 @@ async fn what_goes_wrong_is_told_in_the_authoritys_words() {
     account.answer(&order, &names[0], ChallengeKind::Dns01).await.unwrap();
     let mut problem = None;
     eventually(BACKGROUND, "the order fails", async || match account.order(&order).await.unwrap() {
-        Progress::Invalid(found) => {
+        OrderProgress::Invalid(found) => {
             problem = Some(found);
             true
         }

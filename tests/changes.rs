@@ -7,7 +7,7 @@ use std::{
 };
 
 use db::edges::route_changes::{self, PendingId};
-use domain::{Clock, ProjectId, Subject, Timestamp, changes::Touched};
+use domain::{ChangeSubject, Clock, ProjectId, Timestamp, changes::PendingChange};
 use futures_util::future::join_all;
 use sqlx::PgPool;
 use tokio::sync::{mpsc, oneshot};
@@ -24,8 +24,8 @@ const ROUND: Duration = Duration::from_secs(4);
 /// A change that is committed, and who waits for its number.
 type Committed = (PendingId, oneshot::Sender<()>);
 
-fn touched() -> Touched {
-    Touched { subject: Subject::Project(ProjectId::new(now())), hosts: Vec::new() }
+fn touched() -> PendingChange {
+    PendingChange { subject: ChangeSubject::Project(ProjectId::new(now())), hosts: Vec::new() }
 }
 
 fn now() -> Timestamp {
@@ -73,7 +73,7 @@ async fn number(db: PgPool, mut commits: mpsc::Receiver<Committed>) {
                 waiting.insert(id, reply);
             }
         }
-        for numbered in route_changes::number(&db).await.unwrap() {
+        for numbered in route_changes::number_pending(&db).await.unwrap() {
             match waiting.remove(&numbered.id) {
                 Some(reply) => drop(reply.send(())),
                 None => drop(early.insert(numbered.id)),

@@ -1,7 +1,7 @@
 //! TXT records for `dns-01`, written into a zone of BIND's by dynamic updates (RFC 2136).
 
 use certs::dns01::{DnsError, RecordWriter};
-use config::acme::{Dns, Rfc2136};
+use config::acme::{DnsChallengeConfig, DynamicDnsServer};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -14,8 +14,10 @@ const NAME: &str = "_acme-challenge.www.acme.example";
 fn writer(bind: &Bind, other: &Value) -> RecordWriter {
     let mut settings = bind.rfc2136();
     settings.as_object_mut().unwrap().extend(other.as_object().unwrap().clone());
-    let rfc2136: Rfc2136 = serde_json::from_value(settings).unwrap();
-    RecordWriter::from_config(&Dns { rfc2136: Some(rfc2136), ..Dns::default() }).unwrap().unwrap()
+    let rfc2136: DynamicDnsServer = serde_json::from_value(settings).unwrap();
+    RecordWriter::from_config(&DnsChallengeConfig { rfc2136: Some(rfc2136), ..DnsChallengeConfig::default() })
+        .unwrap()
+        .unwrap()
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use domain::Clock;
 use redis::{Cmd, Value};
 use secrets::{
     EdgeKey, MasterKey,
-    edge_proof::{self, HandedRequest},
+    edge_proof::{self, ForwardedRequest},
 };
 use serde_json::json;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, error::DatabaseError};
@@ -378,14 +378,14 @@ async fn a_proof_is_of_one_request_and_the_former_one_is_accepted_while_it_is_al
         let world = World::builder().set("ADMIN__ACCEPT_FIXED_EDGE_PROOF", is_allowed).start().await;
         let client = world.nobody();
         let (address, host) = ("203.0.113.9", format!("api.svc.localhost:{}", world.admin_port));
-        let handed = HandedRequest {
+        let handed = ForwardedRequest {
             method: "POST",
             path: "/auth/device",
             host: host.as_bytes(),
             client: address.as_bytes(),
             scheme: b"",
         };
-        let key = EdgeKey::of(&MasterKey::load(World::master_key().await).unwrap());
+        let key = EdgeKey::from_master_key(&MasterKey::load(World::master_key().await).unwrap());
         let proofs = key.proofs(&handed, Clock::system().now());
         let [fixed, proof] = &proofs[..] else { panic!("{proofs:?}") };
         // Each address has an allowance of ten; whoever is not believed shares that of this machine.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use db::upkeep::idempotency::{self, Claim, Horizon};
+use db::upkeep::idempotency::{self, ClaimHorizon, KeyClaim};
 use domain::{Clock, Timestamp};
 use futures_util::future::join_all;
 use serde_json::json;
@@ -152,23 +152,23 @@ async fn a_key_is_claimed_again_only_once_its_request_shows_no_life() {
     let begun = Clock::system().now();
     let minute = Duration::from_mins(1);
     let claim = async |request: &[u8; 32], now: Timestamp| {
-        let horizon = Horizon { answered: now - minute * 60 * 24, running: now - minute * 3 };
+        let horizon = ClaimHorizon { answered: now - minute * 60 * 24, running: now - minute * 3 };
         idempotency::claim(&db, &scope, request, now, horizon).await.unwrap()
     };
-    assert_eq!(claim(&first, begun).await, Claim::Fresh);
+    assert_eq!(claim(&first, begun).await, KeyClaim::Fresh);
     // It waits for its turn to be published for many minutes, and shows every minute that it does.
     for passed in 1..=12 {
         let now = begun + minute * passed;
-        assert_eq!(claim(&second, now).await, Claim::Running { request: first.to_vec() }, "after {passed} minutes");
+        assert_eq!(claim(&second, now).await, KeyClaim::Running { request: first.to_vec() }, "after {passed} minutes");
         idempotency::keep_alive(&db, &scope, begun, now).await.unwrap();
     }
     // Its process has died.
     let now = begun + minute * 16;
-    assert_eq!(claim(&second, now).await, Claim::Fresh);
+    assert_eq!(claim(&second, now).await, KeyClaim::Fresh);
     // Whoever is taken over shows no life for its successor, and leaves no answer.
     idempotency::keep_alive(&db, &scope, begun, now + minute * 4).await.unwrap();
-    idempotency::remember(&db, &scope, begun, 200, b"answer").await.unwrap();
-    assert_eq!(claim(&first, now + minute * 4).await, Claim::Fresh);
+    idempotency::store_response(&db, &scope, begun, 200, b"answer").await.unwrap();
+    assert_eq!(claim(&first, now + minute * 4).await, KeyClaim::Fresh);
 }
 
 #[tokio::test]

@@ -1,10 +1,10 @@
-//! Addresses that admin creates: the console's pages ([`Console`], [`paths`]), the pages that it may redirect to
-//! ([`OwnPath`]), and a project's ([`of_project`]).
+//! Addresses that admin creates: the console's pages ([`ConsoleAddresses`], [`paths`]), the pages that it may redirect to
+//! ([`ConsolePath`]), and a project's ([`of_project`]).
 
 use std::sync::Arc;
 
 use db::projects::Project;
-use domain::addresses::Addresses;
+use domain::addresses::PlatformAddresses;
 use url::{Position, Url, form_urlencoded};
 
 /// The paths of the console's pages.
@@ -41,9 +41,9 @@ const OWN_PATH_BYTES: usize = 8 * 1024;
 
 /// A checked path of the console: with its query, never another host, and never a step of signing in or out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OwnPath(String);
+pub struct ConsolePath(String);
 
-impl OwnPath {
+impl ConsolePath {
     /// Returns the front page.
     pub fn home() -> Self {
         Self(paths::HOME.to_owned())
@@ -87,13 +87,13 @@ impl OwnPath {
 
 /// The console's own addresses.
 #[derive(Debug, Clone)]
-pub struct Console {
+pub struct ConsoleAddresses {
     origin: Arc<str>,
     /// `:8443`, or empty if sites use the scheme's default port.
     port_suffix: Arc<str>,
 }
 
-impl Console {
+impl ConsoleAddresses {
     /// Creates the console's addresses from the configuration.
     pub fn new(site: &config::Site) -> Self {
         let port = site.base_url.port().map(|port| format!(":{port}")).unwrap_or_default();
@@ -106,13 +106,13 @@ impl Console {
     }
 
     /// Returns the full address of a page.
-    pub fn url(&self, path: &OwnPath) -> String {
+    pub fn url(&self, path: &ConsolePath) -> String {
         format!("{}{}", self.origin, path.as_str())
     }
 
     /// Returns the address of the sign-in page, which redirects to `back` afterwards.
-    pub fn sign_in(&self, back: &OwnPath) -> String {
-        format!("{}{}", self.origin, with_back(paths::SIGN_IN, back))
+    pub fn sign_in(&self, back: &ConsolePath) -> String {
+        format!("{}{}", self.origin, with_return_path(paths::SIGN_IN, back))
     }
 
     /// Returns the address that the code host redirects back to.
@@ -137,13 +137,13 @@ impl Console {
 }
 
 /// Adds the page to return to, `back`, to a page's path.
-pub fn with_back(path: &str, back: &OwnPath) -> String {
+pub fn with_return_path(path: &str, back: &ConsolePath) -> String {
     let query = form_urlencoded::Serializer::new(String::new()).append_pair("return_to", back.as_str()).finish();
     format!("{path}?{query}")
 }
 
 /// Returns the address at which the project's active deployment is served.
-pub fn of_project(addresses: &Addresses, project: &Project) -> String {
+pub fn of_project(addresses: &PlatformAddresses, project: &Project) -> String {
     match &project.share_name {
         Some(words) => addresses.share_url(words),
         None => addresses.project_url(&project.name),
@@ -157,9 +157,9 @@ mod tests {
     #[test]
     fn people_are_led_to_pages_of_the_console_only() {
         for good in ["/", "/gate?host=a.b&return=%2F%2Fx", "/invites/x?y=//z", "/a/b#c", "/?next=https://x.example"] {
-            assert_eq!(OwnPath::parse(good).as_str(), good.split('#').next().unwrap());
+            assert_eq!(ConsolePath::parse(good).as_str(), good.split('#').next().unwrap());
         }
-        assert_eq!(OwnPath::parse("/a/../b").as_str(), "/b");
+        assert_eq!(ConsolePath::parse("/a/../b").as_str(), "/b");
         for bad in [
             "",
             "x",
@@ -196,15 +196,15 @@ mod tests {
             "/\0",
             &format!("/{}", "a".repeat(OWN_PATH_BYTES)),
         ] {
-            assert_eq!(OwnPath::parse(bad), OwnPath::home(), "{bad:?}");
+            assert_eq!(ConsolePath::parse(bad), ConsolePath::home(), "{bad:?}");
         }
-        assert_eq!(OwnPath::parse("/sign-inside").as_str(), "/sign-inside");
+        assert_eq!(ConsolePath::parse("/sign-inside").as_str(), "/sign-inside");
     }
 
     #[test]
     fn the_gated_host_is_read_from_the_way_back() {
-        assert_eq!(OwnPath::parse("/gate?return=%2F&host=a.example").gated_host().as_deref(), Some("a.example"));
-        assert_eq!(OwnPath::parse("/gates?host=a.example").gated_host(), None);
-        assert_eq!(OwnPath::parse("/?host=a.example").gated_host(), None);
+        assert_eq!(ConsolePath::parse("/gate?return=%2F&host=a.example").gated_host().as_deref(), Some("a.example"));
+        assert_eq!(ConsolePath::parse("/gates?host=a.example").gated_host(), None);
+        assert_eq!(ConsolePath::parse("/?host=a.example").gated_host(), None);
     }
 }

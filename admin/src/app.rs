@@ -11,10 +11,10 @@ use config::Config;
 use db::{audit::Actor, billing::plan};
 use domain::{
     Account, Clock,
-    addresses::Addresses,
-    plans::{Allowance, Plans},
+    addresses::PlatformAddresses,
+    plans::{PlanAllowance, Plans},
 };
-use identity::{Keys, Watch};
+use identity::{IdentityWatch, ProgramKeys};
 use live::Redis;
 use packs::PackStore;
 use secrets::MasterKey;
@@ -23,24 +23,24 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::Instrument as _;
 
 use crate::{
-    addresses::Console,
-    authorities::Authorities,
-    bounds::Bounds,
+    addresses::ConsoleAddresses,
+    authorities::CertificateAuthorities,
+    bounds::ConcurrencyLimits,
     change::Change,
-    codehost::{self, CodeHost, grants::Grants},
+    codehost::{self, CodeHost, grants::UserGrants},
     console_files::ConsoleFiles,
-    edges::{Edges, EdgesTasks},
+    edges::{EdgeRegistry, EdgesTasks},
     error::ApiError,
-    events::{Events, EventsTasks},
+    events::{EventPublisher, EventsTasks},
     fresh_traffic::FreshTraffic,
     gateway::GatewayClient,
-    hostnames::Hostnames,
+    hostnames::HostnameResolver,
     mail::Mailer,
-    payments::{self, Payments},
+    payments::{self, ConfiguredProvider},
     probe::certificate::CertificateProbe,
     rates::RateLimits,
     vat::VatRegistry,
-    vitals::Vitals,
+    vitals::DependencyHealth,
 };
 
 /// The program's shared parts. Cheap to clone.
@@ -57,23 +57,23 @@ pub struct App {
     /// A second store with copies of the same packs, if any.
     pub replica: Option<PackStore>,
     /// The edges, which receive changes.
-    pub edges: Edges,
+    pub edges: EdgeRegistry,
     /// The events that accounts receive.
-    pub events: Events,
+    pub events: EventPublisher,
     /// Makes the edges send the traffic that a report is about to read.
     pub fresh_traffic: FreshTraffic,
     /// The limits on concurrent work.
-    pub bounds: Bounds,
+    pub bounds: ConcurrencyLimits,
     /// The clock that all times are read from.
     pub clock: Clock,
     /// The certificate authorities, and the notification that wakes the ordering of certificates.
-    pub certificates: Authorities,
+    pub certificates: CertificateAuthorities,
     /// The configuration.
     pub config: Arc<Config>,
     /// The platform's public addresses.
-    pub addresses: Addresses,
+    pub addresses: PlatformAddresses,
     /// The console's own addresses.
-    pub console: Console,
+    pub console: ConsoleAddresses,
     /// The built console; `None` if the configuration names none.
     pub console_files: Option<ConsoleFiles>,
     /// The key that opens sealed rows.
@@ -85,19 +85,19 @@ pub struct App {
     /// The mailer.
     pub mailer: Mailer,
     /// The payment provider.
-    pub payments: Payments,
+    pub payments: ConfiguredProvider,
     /// The rate limits.
     pub rate_limits: RateLimits,
     /// The DNS of custom domains.
-    pub hostnames: Hostnames,
+    pub hostnames: HostnameResolver,
     /// Checks the certificates that custom domains present.
     pub certificate_probe: CertificateProbe,
     /// The EU's VAT registry.
     pub vat: VatRegistry,
     /// The tokens with which admin acts for people at the code host.
-    pub grants: Grants,
+    pub grants: UserGrants,
     /// Whether Postgres and Redis answer.
-    pub vitals: Vitals,
+    pub vitals: DependencyHealth,
     /// Work that outlives its request; shutdown waits for it.
     pub tasks: TaskTracker,
     /// Cancelled when the program stops.
@@ -138,23 +138,28 @@ impl LiveApp {
     }
 }
 
-struct ConfiguredParts {
-    certificates: Authorities,
+struct ReloadableParts {
+    certificates: CertificateAuthorities,
     certificate_probe: CertificateProbe,
     code_host: Arc<dyn CodeHost>,
     console_files: Option<ConsoleFiles>,
     gateway: GatewayClient,
-    hostnames: Hostnames,
+    hostnames: HostnameResolver,
     mailer: Mailer,
-    payments: Payments,
+    payments: ConfiguredProvider,
     vat: VatRegistry,
 }
 
-impl ConfiguredParts {
-    fn new(config: &Config, db: &PgPool, clock: &Clock, before: Option<&Authorities>) -> anyhow::Result<Self> {
-        let hostnames = Hostnames::new(config)?;
+impl ReloadableParts {
+    fn new(
+        config: &Config,
+        db: &PgPool,
+        clock: &Clock,
+        before: Option<&CertificateAuthorities>,
+    ) -> anyhow::Result<Self> {
+        let hostnames = HostnameResolver::new(config)?;
         Ok(Self {
-            certificates: Authorities::new(config, before)?,
+            certificates: CertificateAuthorities::new(config, before)?,
             certificate_probe: CertificateProbe::new(config, hostnames.clone(), clock.clone()),
             code_host: codehost::from_config(config, clock)?,
             console_files: config.admin.console.as_deref().map(ConsoleFiles::read).transpose()?,
@@ -175,13 +180,13 @@ impl App {
         let leases = db::connect_for_leases(&config.postgres, &config.postgres.url).context("postgres.url")?;
         let redis = Redis::connect_trusting(&config.redis.url, config.redis.ca_file.as_deref()).context("redis.url")?;
         let clock = Clock::system();
-        let (edges, of_edges) = Edges::new(redis.clone(), db.clone(), clock.clone());
-        let (events, of_events) = Events::new(redis.clone());
-        let parts = ConfiguredParts::new(&config, &db, &clock, None)?;
+        let (edges, of_edges) = EdgeRegistry::new(redis.clone(), db.clone(), clock.clone());
+        let (events, of_events) = EventPublisher::new(redis.clone());
+        let parts = ReloadableParts::new(&config, &db, &clock, None)?;
         make_spool(&config)?;
         let master_key = MasterKey::load(&config.secrets.master_key_file)?;
         let tasks = TaskTracker::new();
-        let grants = Grants {
+        let grants = UserGrants {
             db: db.clone(),
             master_key: master_key.clone(),
             host: parts.code_host.clone(),
@@ -204,10 +209,10 @@ impl App {
                 .context("store.replica_url")?,
             edges,
             events,
-            bounds: Bounds::new(&config.admin, &spool_folder(&config)),
+            bounds: ConcurrencyLimits::new(&config.admin, &spool_folder(&config)),
             addresses: config.site.addresses(),
             certificates: parts.certificates,
-            console: Console::new(&config.site),
+            console: ConsoleAddresses::new(&config.site),
             console_files: parts.console_files,
             master_key,
             code_host: parts.code_host,
@@ -218,7 +223,7 @@ impl App {
             clock,
             mailer: parts.mailer,
             vat: parts.vat,
-            vitals: Vitals::default(),
+            vitals: DependencyHealth::default(),
             tasks,
             stopping: CancellationToken::new(),
             config,
@@ -227,8 +232,8 @@ impl App {
     }
 
     /// Creates an app with another configuration that shares connections, limits, and running work with this one.
-    pub fn with(&self, config: Arc<Config>) -> anyhow::Result<Self> {
-        let ConfiguredParts {
+    pub fn reconfigured(&self, config: Arc<Config>) -> anyhow::Result<Self> {
+        let ReloadableParts {
             certificates,
             certificate_probe,
             code_host,
@@ -238,10 +243,10 @@ impl App {
             mailer,
             payments,
             vat,
-        } = ConfiguredParts::new(&config, &self.db, &self.clock, Some(&self.certificates))?;
+        } = ReloadableParts::new(&config, &self.db, &self.clock, Some(&self.certificates))?;
         Ok(Self {
-            rate_limits: self.rate_limits.with(&config.limits),
-            grants: Grants { host: code_host.clone(), ..self.grants.clone() },
+            rate_limits: self.rate_limits.reconfigured(&config.limits),
+            grants: UserGrants { host: code_host.clone(), ..self.grants.clone() },
             certificates,
             certificate_probe,
             code_host,
@@ -257,9 +262,9 @@ impl App {
     }
 
     /// Checks who owns the store, Redis and the master key. [Start](Watch::start) it before using any of them.
-    pub fn watch(&self) -> Watch {
+    pub fn ownership_watch(&self) -> IdentityWatch {
         let parts = (self.db.clone(), self.redis.clone(), self.store.clone());
-        Watch::new(&self.config, parts, Keys::Admin(self.master_key.clone()), self.clock.clone())
+        IdentityWatch::new(&self.config, parts, ProgramKeys::Admin(self.master_key.clone()), self.clock.clone())
     }
 
     /// Begins a change on behalf of `actor`.
@@ -291,7 +296,7 @@ impl App {
     }
 
     /// Reads the limits of `account`'s plan, for a check before work begins.
-    pub async fn allowance(&self, account: &Account) -> Result<Allowance<'_>, sqlx::Error> {
+    pub async fn allowance(&self, account: &Account) -> Result<PlanAllowance<'_>, sqlx::Error> {
         plan::allowance(&self.db, self.plans(), account).await
     }
 }

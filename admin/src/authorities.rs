@@ -12,12 +12,12 @@ use std::{
 
 use anyhow::Context as _;
 use certs::{
-    acme::{Account, AcmeError, Authority},
+    acme::{AcmeAuthority, AcmeError, AuthorityAccount},
     dns01::{self, RecordWriter},
 };
 use config::{
     Config,
-    acme::{Acme, Challenge, Issuer},
+    acme::{Acme, CertificateIssuer, ChallengeType},
 };
 use db::certificates::accounts::{self, AcmeAccount};
 use domain::{AcmeAccountId, Hostname, ProjectId, Timestamp};
@@ -42,42 +42,42 @@ const ACCOUNTS: usize = 16;
 
 /// The certificate authorities. Clones share them.
 #[derive(Clone)]
-pub struct Authorities {
-    shared: Arc<Shared>,
+pub struct CertificateAuthorities {
+    shared: Arc<SharedAuthorities>,
 }
 
-struct Shared {
+struct SharedAuthorities {
     config: Acme,
-    primary: Option<Known>,
-    fallback: Option<Known>,
+    primary: Option<KnownAuthority>,
+    fallback: Option<KnownAuthority>,
     writer: Option<RecordWriter>,
     bell: Arc<Notify>,
-    open: Mutex<HashMap<AcmeAccountId, Open>>,
+    open: Mutex<HashMap<AcmeAccountId, OpenAccount>>,
 }
 
 /// An authority, and its CAA identities once they are known.
-struct Known {
-    authority: Authority,
+struct KnownAuthority {
+    authority: AcmeAuthority,
     caa_identities: OnceCell<Vec<String>>,
-    asking: Asking,
-    registering: Asking,
+    asking: SharedRequest,
+    registering: SharedRequest,
 }
 
 /// A request shared by many callers: one makes it, and those that wait meanwhile share its failure. Otherwise each
 /// would in turn discover that the authority does not answer.
 #[derive(Default)]
-struct Asking(tokio::sync::Mutex<Option<Failed>>);
+struct SharedRequest(tokio::sync::Mutex<Option<RecentFailure>>);
 
-struct Failed {
+struct RecentFailure {
     at: Instant,
     /// The request is not repeated before then.
     until: Instant,
     error: AcmeError,
 }
 
-impl Asking {
+impl SharedRequest {
     /// Makes the request, unless it failed during the wait or was refused recently.
-    async fn ask<T>(&self, question: impl Future<Output = Result<T, AccountError>>) -> Result<T, AccountError> {
+    async fn run<T>(&self, question: impl Future<Output = Result<T, AccountError>>) -> Result<T, AccountError> {
         let asked_at = Instant::now();
         let mut failed = self.0.lock().await;
         if let Some(failed) = failed.as_ref().filter(|failed| failed.at >= asked_at || failed.until > Instant::now()) {
@@ -85,14 +85,14 @@ impl Asking {
         }
         let outcome = question.await;
         *failed = match &outcome {
-            Err(AccountError::Authority(error)) => Some(Failed::now(error)),
+            Err(AccountError::Authority(error)) => Some(RecentFailure::now(error)),
             _ => None,
         };
         outcome
     }
 }
 
-impl Failed {
+impl RecentFailure {
     fn now(error: &AcmeError) -> Self {
         let at = Instant::now();
         let kept = match error {
@@ -105,10 +105,10 @@ impl Failed {
     }
 }
 
-impl Known {
+impl KnownAuthority {
     /// Returns the identities from the authority's directory, or otherwise those known for it.
     async fn caa_identities(&self) -> Vec<String> {
-        let _ = tokio::time::timeout(IDENTITIES_WAIT, self.ask_identities()).await;
+        let _ = tokio::time::timeout(IDENTITIES_WAIT, self.fetch_identities()).await;
         match self.caa_identities.get() {
             Some(said) if !said.is_empty() => said.clone(),
             _ => hostnames::known_identities(self.authority.directory_url()),
@@ -116,7 +116,7 @@ impl Known {
     }
 
     /// Fetches the authority's identities, unless they are known.
-    async fn ask_identities(&self) -> Result<(), AccountError> {
+    async fn fetch_identities(&self) -> Result<(), AccountError> {
         if self.caa_identities.initialized() {
             return Ok(());
         }
@@ -127,12 +127,12 @@ impl Known {
             }
             Ok(())
         };
-        self.asking.ask(question).await
+        self.asking.run(question).await
     }
 }
 
-struct Open {
-    account: Account,
+struct OpenAccount {
+    account: AuthorityAccount,
     /// The sealed credentials that it was opened with; if the stored ones differ, the account's key was changed.
     sealed: Vec<u8>,
     until: Timestamp,
@@ -155,24 +155,24 @@ pub enum AccountError {
     Db(#[from] sqlx::Error),
 }
 
-impl Authorities {
+impl CertificateAuthorities {
     /// Creates the configured authorities without contacting them. Waiters of `before` are woken by this one as well.
     pub fn new(config: &Config, before: Option<&Self>) -> anyhow::Result<Self> {
         let acme = config.acme.clone();
-        let is_acme = acme.issuer == Issuer::Acme;
-        let known = |directory: &config::acme::Directory| {
-            let authority = Authority::new(directory, &acme.profile)?;
-            let (asking, registering) = (Asking::default(), Asking::default());
-            Ok::<_, AcmeError>(Known { authority, caa_identities: OnceCell::new(), asking, registering })
+        let is_acme = acme.issuer == CertificateIssuer::Acme;
+        let known = |directory: &config::acme::AcmeDirectory| {
+            let authority = AcmeAuthority::new(directory, &acme.profile)?;
+            let (asking, registering) = (SharedRequest::default(), SharedRequest::default());
+            Ok::<_, AcmeError>(KnownAuthority { authority, caa_identities: OnceCell::new(), asking, registering })
         };
         let primary = is_acme.then(|| known(&acme.primary())).transpose().context("acme")?;
         let fallback = acme.fallback.as_ref().filter(|_| is_acme).map(known).transpose().context("acme.fallback")?;
-        if acme.issuer == Issuer::Local {
+        if acme.issuer == CertificateIssuer::Local {
             anyhow::ensure!(acme.local_dir.is_some(), "acme.local_dir is needed when acme.issuer is \"local\"");
         }
         let writer = RecordWriter::from_config(&acme.dns).context("acme.dns")?;
         Ok(Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(SharedAuthorities {
                 primary,
                 fallback,
                 writer,
@@ -184,7 +184,7 @@ impl Authorities {
     }
 
     /// Returns the issuer of certificates.
-    pub fn issuer(&self) -> Issuer {
+    pub fn issuer(&self) -> CertificateIssuer {
         self.shared.config.issuer
     }
 
@@ -202,8 +202,9 @@ impl Authorities {
     /// project that has it; `None` if delegation is not enabled.
     pub fn delegation(&self, project: &ProjectId, hostname: &Hostname) -> Option<String> {
         let acme = &self.shared.config;
-        let is_possible =
-            acme.issuer == Issuer::Acme && acme.challenges.contains(&Challenge::Dns01) && self.writer().is_some();
+        let is_possible = acme.issuer == CertificateIssuer::Acme
+            && acme.challenges.contains(&ChallengeType::Dns01)
+            && self.writer().is_some();
         dns01::delegation(&acme.dns, project, hostname).filter(|_| is_possible)
     }
 
@@ -214,8 +215,13 @@ impl Authorities {
 
     /// Starts to maintain a certificate for a custom domain once the transaction commits, if certificates are issued at
     /// all. Call [`wake`](Self::wake) afterwards to order it without delay.
-    pub async fn watch(&self, db: impl PgExecutor<'_>, domain: &Hostname, now: Timestamp) -> Result<(), sqlx::Error> {
-        if self.issuer() == Issuer::None {
+    pub async fn start_ordering(
+        &self,
+        db: impl PgExecutor<'_>,
+        domain: &Hostname,
+        now: Timestamp,
+    ) -> Result<(), sqlx::Error> {
+        if self.issuer() == CertificateIssuer::None {
             return Ok(());
         }
         db::certificates::orders::watch(db, domain, now).await
@@ -227,16 +233,16 @@ impl Authorities {
     }
 
     /// Waits for [`wake`](Self::wake).
-    pub async fn woken(&self) {
+    pub async fn wait_until_woken(&self) {
         self.shared.bell.notified().await;
     }
 
     /// Returns the authority to use after `failures` in a row: the first or, after several, alternately the other.
-    pub fn choose(&self, failures: i32) -> Option<&Authority> {
+    pub fn choose(&self, failures: i32) -> Option<&AcmeAuthority> {
         Some(&self.known(failures)?.authority)
     }
 
-    fn known(&self, failures: i32) -> Option<&Known> {
+    fn known(&self, failures: i32) -> Option<&KnownAuthority> {
         let turn = u32::try_from(failures).unwrap_or_default() / FAILURES_BEFORE_FALLBACK;
         let fallback = self.shared.fallback.as_ref().filter(|_| turn % 2 == 1);
         fallback.or(self.shared.primary.as_ref())
@@ -248,19 +254,19 @@ impl Authorities {
     }
 
     /// Returns the CAA identities, as far as known, of the second authority; `None` if there is no second one.
-    pub async fn caa_identities_of_fallback(&self) -> Option<Vec<String>> {
+    pub async fn fallback_caa_identities(&self) -> Option<Vec<String>> {
         Some(self.shared.fallback.as_ref()?.caa_identities().await)
     }
 
     /// Forgets an open account whose authority no longer accepts its requests: its directory is fetched again.
-    pub fn forget(&self, id: &AcmeAccountId) {
-        self.opened().remove(id);
+    pub fn forget_account(&self, id: &AcmeAccountId) {
+        self.open_accounts().remove(id);
     }
 
     /// Returns the URL of our account at the authority used after `failures`, if registered.
     pub async fn account_url(&self, db: &PgPool, failures: i32) -> Result<Option<String>, sqlx::Error> {
         let Some(known) = self.known(failures) else { return Ok(None) };
-        Ok(accounts::live(db, known.authority.directory_url()).await?.map(|account| account.url))
+        Ok(accounts::find_live(db, known.authority.directory_url()).await?.map(|account| account.url))
     }
 
     /// Returns the account at an authority, and registers one if there is none.
@@ -268,19 +274,19 @@ impl Authorities {
         &self,
         db: &PgPool,
         master_key: &MasterKey,
-        authority: &Authority,
+        authority: &AcmeAuthority,
         now: Timestamp,
-    ) -> Result<(AcmeAccount, Account), AccountError> {
+    ) -> Result<(AcmeAccount, AuthorityAccount), AccountError> {
         let directory = authority.directory_url();
-        if let Some(stored) = accounts::live(db, directory).await? {
-            return self.open(master_key, authority, stored, now).await;
+        if let Some(stored) = accounts::find_live(db, directory).await? {
+            return self.open_account(master_key, authority, stored, now).await;
         }
         let mut known = [&self.shared.primary, &self.shared.fallback].into_iter().flatten();
         let known = known.find(|known| known.authority.directory_url() == directory);
         let known = known.ok_or_else(|| AccountError::Unknown(directory.to_owned()))?;
         // One registration at a time: the other callers find its account.
         let registration = async {
-            if accounts::live(db, directory).await?.is_none() {
+            if accounts::find_live(db, directory).await?.is_none() {
                 let registered = authority.register().await?;
                 let url = &registered.url;
                 if accounts::store(db, master_key, directory, url, &registered.credentials, now).await? {
@@ -289,10 +295,10 @@ impl Authorities {
             }
             Ok::<(), AccountError>(())
         };
-        known.registering.ask(registration).await?;
-        let stored = accounts::live(db, directory).await?;
+        known.registering.run(registration).await?;
+        let stored = accounts::find_live(db, directory).await?;
         let stored = stored.ok_or_else(|| AccountError::Unknown(directory.to_owned()))?;
-        self.open(master_key, authority, stored, now).await
+        self.open_account(master_key, authority, stored, now).await
     }
 
     /// Returns a previously registered account, live or retired.
@@ -302,24 +308,24 @@ impl Authorities {
         master_key: &MasterKey,
         id: &AcmeAccountId,
         now: Timestamp,
-    ) -> Result<(AcmeAccount, Account), AccountError> {
+    ) -> Result<(AcmeAccount, AuthorityAccount), AccountError> {
         let unknown = || AccountError::Unknown(id.to_string());
         let stored = accounts::by_id(db, id).await?.ok_or_else(unknown)?;
         let known = [&self.shared.primary, &self.shared.fallback].into_iter().flatten();
         let mut authorities = known.map(|known| &known.authority);
         let authority = authorities.find(|authority| authority.directory_url() == stored.directory_url);
         let authority = authority.ok_or_else(|| AccountError::Unknown(stored.directory_url.clone()))?;
-        self.open(master_key, authority, stored, now).await
+        self.open_account(master_key, authority, stored, now).await
     }
 
-    async fn open(
+    async fn open_account(
         &self,
         master_key: &MasterKey,
-        authority: &Authority,
+        authority: &AcmeAuthority,
         stored: AcmeAccount,
         now: Timestamp,
-    ) -> Result<(AcmeAccount, Account), AccountError> {
-        if let Some(open) = self.opened().get(&stored.id)
+    ) -> Result<(AcmeAccount, AuthorityAccount), AccountError> {
+        if let Some(open) = self.open_accounts().get(&stored.id)
             && open.sealed == stored.sealed_credentials
             && open.until > now
         {
@@ -329,17 +335,17 @@ impl Authorities {
         let credentials = stored.open_credentials(master_key).ok().and_then(|bytes| String::from_utf8(bytes).ok());
         let credentials = credentials.ok_or_else(|| AccountError::Sealed(stored.id.clone()))?;
         let account = authority.account(&credentials).await?;
-        let mut opened = self.opened();
+        let mut opened = self.open_accounts();
         if opened.len() >= ACCOUNTS {
             opened.clear();
         }
         let sealed = stored.sealed_credentials.clone();
-        opened.insert(stored.id.clone(), Open { account: account.clone(), sealed, until: now + ACCOUNT_KEPT });
+        opened.insert(stored.id.clone(), OpenAccount { account: account.clone(), sealed, until: now + ACCOUNT_KEPT });
         drop(opened);
         Ok((stored, account))
     }
 
-    fn opened(&self) -> std::sync::MutexGuard<'_, HashMap<AcmeAccountId, Open>> {
+    fn open_accounts(&self) -> std::sync::MutexGuard<'_, HashMap<AcmeAccountId, OpenAccount>> {
         self.shared.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -18,19 +18,19 @@ use domain::{
     access::SitePassword,
     limits::{MB, UPLOAD_BYTES},
 };
-use fairness::{Amounts, Client, Held, Refused, Turn, Turns};
-use packs::Space;
+use fairness::{AmountLimit, Client, HeldAmount, ShareError, TurnPermit, TurnQueue};
+use packs::DiskSpace;
 use secrets::passwords;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub use self::{
-    downloads::{DOWNLOAD_PAUSE, Downloads},
-    payment_looks::{LookTurn, NextLook, PaymentLook, PaymentLooks},
-    reports::{LinkTurn, Reports},
+    downloads::{DOWNLOAD_PAUSE, DownloadPermits},
+    payment_looks::{CheckTurn, NextCheck, PaymentCheck, PaymentChecks},
+    reports::{LinkReportPermit, ReportPermits},
 };
 use crate::{
     error::{ApiError, Code},
-    fullness::Fullness,
+    fullness::DiskSpaceLog,
     metrics,
 };
 
@@ -115,68 +115,68 @@ pub(crate) const PUBLISH_WAIT: Duration = Duration::from_mins(10);
 
 /// The limits. Clones share them.
 #[derive(Debug, Clone)]
-pub struct Bounds {
-    uploads: Turns<PayingAccount>,
-    spool: Amounts<PayingAccount>,
+pub struct ConcurrencyLimits {
+    uploads: TurnQueue<PayingAccount>,
+    spool: AmountLimit<PayingAccount>,
     /// Logs whether there is room on the disks.
-    pub(crate) fullness: Fullness,
-    publishes: Turns<PayingAccount>,
-    small_publishes: Turns<PayingAccount>,
-    hashes: Turns<PayingAccount>,
-    webhooks: Turns<Client>,
-    webhook_bytes: Amounts<Client>,
-    large_webhooks: Turns<Client>,
-    domain_looks: Turns<PayingAccount>,
-    listings: Turns<PayingAccount>,
-    tries: Turns<PayingAccount>,
-    event_streams: Turns<PayingAccount>,
-    session_event_streams: Turns<SessionId>,
-    event_looks: Turns<PayingAccount>,
-    checkouts: Turns<PayingAccount>,
-    pushes: Turns<PayingAccount>,
+    pub(crate) fullness: DiskSpaceLog,
+    publishes: TurnQueue<PayingAccount>,
+    small_publishes: TurnQueue<PayingAccount>,
+    hashes: TurnQueue<PayingAccount>,
+    webhooks: TurnQueue<Client>,
+    webhook_bytes: AmountLimit<Client>,
+    large_webhooks: TurnQueue<Client>,
+    domain_looks: TurnQueue<PayingAccount>,
+    listings: TurnQueue<PayingAccount>,
+    tries: TurnQueue<PayingAccount>,
+    event_streams: TurnQueue<PayingAccount>,
+    session_event_streams: TurnQueue<SessionId>,
+    event_looks: TurnQueue<PayingAccount>,
+    checkouts: TurnQueue<PayingAccount>,
+    pushes: TurnQueue<PayingAccount>,
     orders: Arc<Semaphore>,
-    payment_looks: PaymentLooks,
-    reports: Reports,
-    downloads: Downloads,
+    payment_looks: PaymentChecks,
+    reports: ReportPermits,
+    downloads: DownloadPermits,
 }
 
 /// An account's permit for work that is limited per account.
-pub type AccountTurn = Turn<PayingAccount>;
+pub type AccountPermit = TurnPermit<PayingAccount>;
 
 /// The permit of an open event stream, released on drop.
 #[derive(Debug)]
 #[must_use = "a turn that is dropped is given back"]
-pub struct EventStreamTurn {
+pub struct EventStreamPermit {
     /// Released on drop, before the streams are counted.
-    of_account: Option<AccountTurn>,
-    all: Turns<PayingAccount>,
-    _of_session: Option<Turn<SessionId>>,
+    of_account: Option<AccountPermit>,
+    all: TurnQueue<PayingAccount>,
+    _of_session: Option<TurnPermit<SessionId>>,
 }
 
 /// The permit of a webhook that is being received, released on drop.
 #[derive(Debug)]
 #[must_use = "a turn that is dropped is given back"]
-pub struct WebhookTurn {
+pub struct WebhookPermit {
     client: Client,
-    large_webhooks: Turns<Client>,
-    bytes: Held<Client>,
-    large: Option<Turn<Client>>,
-    _turn: Turn<Client>,
+    large_webhooks: TurnQueue<Client>,
+    bytes: HeldAmount<Client>,
+    large: Option<TurnPermit<Client>>,
+    _turn: TurnPermit<Client>,
 }
 
-impl Bounds {
+impl ConcurrencyLimits {
     /// Creates the limits from the configuration, or else from the machine. `spool` is the folder for uploads.
     pub fn new(config: &config::Admin, spool: &Path) -> Self {
         let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let or = |given: usize, else_: usize| if given == 0 { else_ } else { given };
         let turns = |total: usize, share: usize| {
-            Turns::new(fairness::Bounds { total, share, waiting: WAITING, waiting_share: ACCOUNT_WAITING })
+            TurnQueue::new(fairness::TurnBounds { total, share, waiting: WAITING, waiting_share: ACCOUNT_WAITING })
         };
         // One account gets at most half, so that there is always room for another, although it may wait needlessly.
         let halved = |total: usize| turns(total, total.div_ceil(2));
         let uploads = or(config.uploads, cores * UPLOADS_PER_CORE);
         let spool_bytes = match config.spool_bytes {
-            0 => Space::of(spool).map_or(SPOOL_BYTES, |space| (space.free / 2).min(SPOOL_BYTES)),
+            0 => DiskSpace::for_folder(spool).map_or(SPOOL_BYTES, |space| (space.free / 2).min(SPOOL_BYTES)),
             given => given,
         };
         let memory = config::machine::memory().unwrap_or(USUAL_MEMORY);
@@ -185,30 +185,31 @@ impl Bounds {
             given => given,
         };
         let of_clients =
-            |total, share| Turns::new(fairness::Bounds { total, share, waiting: total, waiting_share: share });
+            |total, share| TurnQueue::new(fairness::TurnBounds { total, share, waiting: total, waiting_share: share });
         // Requests never wait for these.
-        let of_accounts = |total, share| Turns::new(fairness::Bounds { total, share, waiting: 0, waiting_share: 0 });
+        let of_accounts =
+            |total, share| TurnQueue::new(fairness::TurnBounds { total, share, waiting: 0, waiting_share: 0 });
         Self {
             uploads: turns(uploads, ACCOUNT_UPLOADS),
-            spool: Amounts::new(spool_bytes, (ACCOUNT_UPLOADS as u64) * UPLOAD_BYTES),
-            fullness: Fullness::default(),
+            spool: AmountLimit::new(spool_bytes, (ACCOUNT_UPLOADS as u64) * UPLOAD_BYTES),
+            fullness: DiskSpaceLog::default(),
             publishes: halved(or(config.publishes, cores * PUBLISHES_PER_CORE)),
             small_publishes: turns(cores * SMALL_PUBLISHES_PER_CORE, ACCOUNT_SMALL_PUBLISHES),
             hashes: halved(or(config.password_hashes, cores.max(LEAST_HASHES))),
             webhooks: of_clients(WEBHOOKS, CLIENT_WEBHOOKS),
-            webhook_bytes: Amounts::new(webhook_bytes, CLIENT_WEBHOOK_BYTES),
+            webhook_bytes: AmountLimit::new(webhook_bytes, CLIENT_WEBHOOK_BYTES),
             large_webhooks: of_clients(LARGE_WEBHOOKS, CLIENT_LARGE_WEBHOOKS),
             domain_looks: turns(DOMAIN_LOOKS, ACCOUNT_DOMAIN_LOOKS),
             listings: halved(or(config.listings, listings(memory))),
             tries: turns(TRIES, PERSON_TRIES),
             event_streams: of_accounts(EVENT_STREAMS, ACCOUNT_EVENT_STREAMS),
-            session_event_streams: Turns::new(fairness::Bounds {
+            session_event_streams: TurnQueue::new(fairness::TurnBounds {
                 total: EVENT_STREAMS,
                 share: SESSION_EVENT_STREAMS,
                 waiting: 0,
                 waiting_share: 0,
             }),
-            event_looks: Turns::new(fairness::Bounds {
+            event_looks: TurnQueue::new(fairness::TurnBounds {
                 total: EVENT_LOOKS,
                 share: ACCOUNT_EVENT_LOOKS,
                 waiting: EVENT_STREAMS,
@@ -217,56 +218,56 @@ impl Bounds {
             checkouts: turns(CHECKOUTS, PERSON_CHECKOUTS),
             pushes: of_accounts(PUSHES, PUSHES.div_ceil(2)),
             orders: Arc::new(Semaphore::new(ORDERS)),
-            payment_looks: PaymentLooks::new(),
-            reports: Reports::new(),
-            downloads: Downloads::new(),
+            payment_looks: PaymentChecks::new(),
+            reports: ReportPermits::new(),
+            downloads: DownloadPermits::new(),
         }
     }
 
     /// Waits for a permit for another upload of `account`. An account has few, however idle the server is.
-    pub async fn upload(&self, account: &PayingAccount) -> Result<AccountTurn, ApiError> {
+    pub async fn upload(&self, account: &PayingAccount) -> Result<AccountPermit, ApiError> {
         self.uploads.take(account, TURN_WAIT).await.map_err(|refused| match refused {
-            Refused::Share => {
+            ShareError::Share => {
                 busy("This account has as many uploads under way as it may at a time; please try again in a moment.")
             }
-            Refused::Full => too_much().of_this_admin(),
+            ShareError::Full => overloaded().retry_elsewhere(),
         })
     }
 
     /// Returns the number of uploads that are being received, wait to be published, or are being published.
     pub fn uploads_under_way(&self) -> usize {
-        self.uploads.taken()
+        self.uploads.in_use()
     }
 
     /// Rejects an upload of `account` if the spool has no room for its `length` bytes.
     pub fn check_spool(&self, account: &PayingAccount, length: u64) -> Result<(), ApiError> {
         // Released immediately: bytes are reserved as they arrive, so that a slow upload holds only what it has sent.
         let refused = self.spool(account).grow(length);
-        refused.map_err(|refused| self.spool_refuses(refused))?;
+        refused.map_err(|refused| self.spool_full_error(refused))?;
         self.fullness.spool_has_room();
         Ok(())
     }
 
     /// Returns the error for an upload for which the spool has no room.
-    pub fn spool_refuses(&self, refused: Refused) -> ApiError {
-        if refused == Refused::Share {
+    pub fn spool_full_error(&self, refused: ShareError) -> ApiError {
+        if refused == ShareError::Share {
             return busy(
                 "This account's uploads take as much room as they may at a time; please try again in a moment.",
             );
         }
         self.fullness.spool_is_full(self.spool.held());
         let message = "There is no room for more uploads at the moment; please try again later.";
-        ApiError::new(Code::Busy, message).retry_after(SPOOL_RETRY).of_this_admin()
+        ApiError::new(Code::Busy, message).retry_after(SPOOL_RETRY).retry_elsewhere()
     }
 
     /// Creates the spool reservation for an upload of `account`, initially empty.
-    pub fn spool(&self, account: &PayingAccount) -> Held<PayingAccount> {
+    pub fn spool(&self, account: &PayingAccount) -> HeldAmount<PayingAccount> {
         self.spool.hold(account.clone())
     }
 
     /// Waits for a permit to write a received archive of `bytes` bytes of `account` to the store. Accounts take turns
     /// round robin. A small archive does not wait for large ones.
-    pub async fn publish(&self, account: &PayingAccount, bytes: u64) -> Result<AccountTurn, ApiError> {
+    pub async fn publish(&self, account: &PayingAccount, bytes: u64) -> Result<AccountPermit, ApiError> {
         let turns = if bytes > SMALL_PUBLISH_BYTES {
             &self.publishes
         } else if let Ok(turn) = self.publishes.try_take(account) {
@@ -274,13 +275,13 @@ impl Bounds {
         } else {
             &self.small_publishes
         };
-        turns.take(account, PUBLISH_WAIT).await.map_err(|_| too_much())
+        turns.take(account, PUBLISH_WAIT).await.map_err(|_| overloaded())
     }
 
     /// Returns a permit for a client's webhook, if the client has one left.
-    pub fn webhook(&self, client: Client) -> Result<WebhookTurn, ApiError> {
-        let turn = self.webhooks.try_take(&client).map_err(|_| too_much())?;
-        Ok(WebhookTurn {
+    pub fn webhook(&self, client: Client) -> Result<WebhookPermit, ApiError> {
+        let turn = self.webhooks.try_take(&client).map_err(|_| overloaded())?;
+        Ok(WebhookPermit {
             client,
             large_webhooks: self.large_webhooks.clone(),
             bytes: self.webhook_bytes.hold(client),
@@ -290,18 +291,18 @@ impl Bounds {
     }
 
     /// Waits for a permit to check a custom domain for `account`.
-    pub async fn domain_look(&self, account: &PayingAccount) -> Result<AccountTurn, ApiError> {
-        self.domain_looks.take(account, TURN_WAIT).await.map_err(|_| too_much())
+    pub async fn domain_look(&self, account: &PayingAccount) -> Result<AccountPermit, ApiError> {
+        self.domain_looks.take(account, TURN_WAIT).await.map_err(|_| overloaded())
     }
 
     /// Waits for a permit to list or compare files of a deployment of `account`.
-    pub async fn listing(&self, account: &PayingAccount) -> Result<AccountTurn, ApiError> {
-        self.listings.take(account, TURN_WAIT).await.map_err(|_| too_much())
+    pub async fn listing(&self, account: &PayingAccount) -> Result<AccountPermit, ApiError> {
+        self.listings.take(account, TURN_WAIT).await.map_err(|_| overloaded())
     }
 
     /// Waits for a permit for `person` to try out a completion.
-    pub async fn completion_try(&self, person: &PayingAccount) -> Result<AccountTurn, ApiError> {
-        self.tries.take(person, TURN_WAIT).await.map_err(|_| too_much())
+    pub async fn completion_try(&self, person: &PayingAccount) -> Result<AccountPermit, ApiError> {
+        self.tries.take(person, TURN_WAIT).await.map_err(|_| overloaded())
     }
 
     /// Returns a permit for an event stream of a person, by this session if any.
@@ -309,12 +310,12 @@ impl Bounds {
         &self,
         person: &PayingAccount,
         session: Option<&SessionId>,
-    ) -> Result<EventStreamTurn, ApiError> {
+    ) -> Result<EventStreamPermit, ApiError> {
         let refuse = |bound, refused| {
-            metrics::event_stream_refused(if refused == Refused::Full { "process" } else { bound });
+            metrics::event_stream_refused(if refused == ShareError::Full { "process" } else { bound });
             match refused {
-                Refused::Full => too_much(),
-                Refused::Share => ApiError::new(
+                ShareError::Full => overloaded(),
+                ShareError::Share => ApiError::new(
                     Code::RateLimitExceeded,
                     "You follow events in as many places as may be at a time; close one of them.",
                 )
@@ -324,42 +325,42 @@ impl Bounds {
         let of_session = session.map(|session| self.session_event_streams.try_take(session)).transpose();
         let of_session = of_session.map_err(|refused| refuse("session", refused))?;
         let of_account = self.event_streams.try_take(person).map_err(|refused| refuse("account", refused))?;
-        metrics::event_streams(self.event_streams.taken());
-        Ok(EventStreamTurn { of_account: Some(of_account), all: self.event_streams.clone(), _of_session: of_session })
+        metrics::event_streams(self.event_streams.in_use());
+        Ok(EventStreamPermit { of_account: Some(of_account), all: self.event_streams.clone(), _of_session: of_session })
     }
 
     /// Waits for a permit for an event stream of `person` to query the database, which it must do eventually.
-    pub async fn event_look(&self, person: &PayingAccount) -> Option<AccountTurn> {
+    pub async fn event_look(&self, person: &PayingAccount) -> Option<AccountPermit> {
         self.event_looks.take(person, TURN_WAIT).await.ok()
     }
 
     /// Waits for a permit for a checkout of `person` to call the payment provider.
-    pub async fn checkout(&self, person: &PayingAccount) -> Result<AccountTurn, ApiError> {
-        self.checkouts.take(person, TURN_WAIT).await.map_err(|_| too_much())
+    pub async fn checkout(&self, person: &PayingAccount) -> Result<AccountPermit, ApiError> {
+        self.checkouts.take(person, TURN_WAIT).await.map_err(|_| overloaded())
     }
 
     /// Returns the permits for payment checks triggered by webhooks.
-    pub fn payment_looks(&self) -> &PaymentLooks {
+    pub fn payment_looks(&self) -> &PaymentChecks {
         &self.payment_looks
     }
 
     /// Returns the permits for reports on visits.
-    pub fn reports(&self) -> &Reports {
+    pub fn reports(&self) -> &ReportPermits {
         &self.reports
     }
 
     /// Returns the permits for downloads of deployments.
-    pub fn downloads(&self) -> &Downloads {
+    pub fn downloads(&self) -> &DownloadPermits {
         &self.downloads
     }
 
     /// Returns whether no further push can be deployed now.
     pub fn is_full_of_pushes(&self) -> bool {
-        self.pushes.taken() >= self.pushes.bounds().total
+        self.pushes.in_use() >= self.pushes.bounds().total
     }
 
     /// Returns a permit for deploying a push of `account`, if it has one left: one account never has all of them.
-    pub fn push(&self, account: &PayingAccount) -> Option<AccountTurn> {
+    pub fn push(&self, account: &PayingAccount) -> Option<AccountPermit> {
         self.pushes.try_take(account).ok()
     }
 
@@ -370,7 +371,7 @@ impl Bounds {
 
     /// Hashes a site's password on a blocking thread, after waiting for a permit of `account`.
     pub async fn hash(&self, account: &PayingAccount, password: SitePassword) -> Result<String, ApiError> {
-        let turn = self.hashes.take(account, TURN_WAIT).await.map_err(|_| too_much())?;
+        let turn = self.hashes.take(account, TURN_WAIT).await.map_err(|_| overloaded())?;
         let hashing = tokio::task::spawn_blocking(move || {
             let hash = passwords::hash(&password);
             drop(turn);
@@ -380,23 +381,23 @@ impl Bounds {
     }
 }
 
-impl Drop for EventStreamTurn {
+impl Drop for EventStreamPermit {
     fn drop(&mut self) {
         self.of_account = None;
-        metrics::event_streams(self.all.taken());
+        metrics::event_streams(self.all.in_use());
     }
 }
 
-impl WebhookTurn {
+impl WebhookPermit {
     /// Counts the next `more` bytes of a body after `read` bytes. A body that grows large waits for a permit.
     pub async fn grow(&mut self, read: usize, more: usize) -> Result<(), ApiError> {
         if self.large.is_none() && read + more > WEBHOOK_SMALL_BYTES {
-            let large = self.large_webhooks.take(&self.client, TURN_WAIT).await.map_err(|_| too_much())?;
+            let large = self.large_webhooks.take(&self.client, TURN_WAIT).await.map_err(|_| overloaded())?;
             self.large = Some(large);
         }
         // Large bodies are bounded by their permit instead.
         if self.large.is_none() {
-            self.bytes.grow(more as u64).map_err(|_| too_much())?;
+            self.bytes.grow(more as u64).map_err(|_| overloaded())?;
         }
         Ok(())
     }
@@ -412,7 +413,7 @@ fn listings(memory: u64) -> usize {
 }
 
 /// Returns the error for a request that got no permit.
-pub fn too_much() -> ApiError {
+pub fn overloaded() -> ApiError {
     busy("Too much is going on at once; please try again in a moment.")
 }
 
@@ -438,7 +439,7 @@ mod tests {
     async fn the_configuration_has_the_last_word() {
         let bounds = |listings, webhook_bytes| {
             let config = config::Admin { listings, webhook_bytes, ..config::Admin::default() };
-            Bounds::new(&config, Path::new("/"))
+            ConcurrencyLimits::new(&config, Path::new("/"))
         };
         let given = bounds(7, 16);
         assert_eq!((given.listings.bounds().total, given.listings.bounds().share), (7, 4));
@@ -452,7 +453,8 @@ mod tests {
     async fn a_small_archive_does_not_wait_for_the_large_ones_of_others() {
         let account =
             |name: &str| PayingAccount::from(format!("usr_00000000000000000{name}").parse::<domain::UserId>().unwrap());
-        let bounds = Bounds::new(&config::Admin { publishes: 2, ..config::Admin::default() }, Path::new("/"));
+        let bounds =
+            ConcurrencyLimits::new(&config::Admin { publishes: 2, ..config::Admin::default() }, Path::new("/"));
         let large = SMALL_PUBLISH_BYTES + 1;
         let _held = (
             bounds.publish(&account("ada"), large).now_or_never().unwrap().unwrap(),

@@ -7,17 +7,17 @@
 use std::ops::{Deref, DerefMut};
 
 use db::{
-    audit::{self, Actor, Entry},
+    audit::{self, Actor, NewAuditEntry},
     certificates,
     edges::route_changes::{self, PendingId},
 };
-use domain::{CertificateId, Clock, Subject, Timestamp, UserId, changes::Touched};
-use live::events::{Event, Message};
+use domain::{CertificateId, ChangeSubject, Clock, Timestamp, UserId, changes::PendingChange};
+use live::events::{AccountEvent, StreamMessage};
 use sqlx::{PgConnection, PgPool, Postgres, Transaction};
 
 use crate::{
-    edges::{Edges, Propagation},
-    events::{self, Events},
+    edges::{EdgeRegistry, Propagation},
+    events::{self, EventPublisher},
 };
 
 /// A transaction that carries its actor, its audit entries, and what edges have to forget.
@@ -26,13 +26,13 @@ use crate::{
 #[must_use = "a change that is not committed is rolled back"]
 pub struct Change<'a> {
     transaction: Transaction<'static, Postgres>,
-    edges: Edges,
-    events: Events,
+    edges: EdgeRegistry,
+    events: EventPublisher,
     actor: Actor<'a>,
     now: Timestamp,
-    entries: Vec<Entry>,
-    messages: Vec<Message>,
-    touched: Vec<Touched>,
+    entries: Vec<NewAuditEntry>,
+    messages: Vec<StreamMessage>,
+    touched: Vec<PendingChange>,
     certificate: Option<(CertificateId, Vec<String>)>,
 }
 
@@ -40,8 +40,8 @@ impl<'a> Change<'a> {
     /// Begins a change on behalf of `actor`.
     pub async fn begin(
         db: &PgPool,
-        edges: &Edges,
-        events: &Events,
+        edges: &EdgeRegistry,
+        events: &EventPublisher,
         clock: &Clock,
         actor: Actor<'a>,
     ) -> Result<Self, sqlx::Error> {
@@ -64,22 +64,22 @@ impl<'a> Change<'a> {
     }
 
     /// Adds an entry to the audit log, with this change's actor.
-    pub fn audit(&mut self, entry: Entry) {
+    pub fn audit(&mut self, entry: NewAuditEntry) {
         self.entries.push(entry);
     }
 
     /// Sends an event to those who follow the account. Audit entries become events by themselves.
-    pub fn tell(&mut self, event: Event) {
-        self.messages.push(Message::Event(Box::new(event)));
+    pub fn publish(&mut self, event: AccountEvent) {
+        self.messages.push(StreamMessage::Event(Box::new(event)));
     }
 
     /// Makes a person's event streams check whether their sessions and tokens have ended.
     pub fn recheck_credentials(&mut self, user: &UserId) {
-        self.messages.push(Message::Credentials { user: user.clone() });
+        self.messages.push(StreamMessage::Credentials { user: user.clone() });
     }
 
     /// Makes the edges drop a subject from their caches. Touching a subject twice has the same effect as once.
-    pub fn touch(&mut self, touched: impl Into<Touched>) {
+    pub fn touch(&mut self, touched: impl Into<PendingChange>) {
         let touched = touched.into();
         match self.touched.iter_mut().find(|before| before.subject == touched.subject) {
             Some(before) => before.hosts.extend(touched.hosts),
@@ -88,7 +88,7 @@ impl<'a> Change<'a> {
     }
 
     /// Makes the edges look up the certificate for `names` again, because this one was inserted.
-    pub fn announce(&mut self, certificate: CertificateId, names: Vec<String>) {
+    pub fn announce_certificate(&mut self, certificate: CertificateId, names: Vec<String>) {
         self.certificate = Some((certificate, names));
     }
 
@@ -97,8 +97,8 @@ impl<'a> Change<'a> {
         let (edges, events) = (self.edges.clone(), self.events.clone());
         let (changes, told) = self.finish().await?;
         let propagation = edges.apply(changes).await;
-        for receipt in events::receipts(&told, propagation) {
-            events.publish(Message::Event(Box::new(receipt)));
+        for receipt in events::receipt_events(&told, propagation) {
+            events.publish(StreamMessage::Event(Box::new(receipt)));
         }
         Ok(propagation)
     }
@@ -111,14 +111,14 @@ impl<'a> Change<'a> {
     }
 
     /// Writes the final rows, commits, and publishes the events. Returns the audit log's events.
-    async fn finish(mut self) -> Result<(Vec<PendingId>, Vec<Event>), sqlx::Error> {
+    async fn finish(mut self) -> Result<(Vec<PendingId>, Vec<AccountEvent>), sqlx::Error> {
         for entry in &self.entries {
             audit::record(&mut self.transaction, self.actor, entry, self.now).await?;
         }
         let mut changes = Vec::with_capacity(self.touched.len() + 1);
         for touched in self.touched {
-            if let Subject::User(user) = &touched.subject {
-                self.messages.push(Message::Credentials { user: user.clone() });
+            if let ChangeSubject::User(user) = &touched.subject {
+                self.messages.push(StreamMessage::Credentials { user: user.clone() });
             }
             changes.push(route_changes::record(&mut self.transaction, touched, self.now).await?);
         }
@@ -126,8 +126,9 @@ impl<'a> Change<'a> {
             changes.push(certificates::announce(&mut self.transaction, &id, names, self.now).await?);
         }
         self.transaction.commit().await?;
-        let told: Vec<Event> = self.entries.iter().map(|entry| events::of_entry(entry, self.actor, self.now)).collect();
-        for message in told.iter().cloned().map(|event| Message::Event(Box::new(event))).chain(self.messages) {
+        let told: Vec<AccountEvent> =
+            self.entries.iter().map(|entry| events::event_from_entry(entry, self.actor, self.now)).collect();
+        for message in told.iter().cloned().map(|event| StreamMessage::Event(Box::new(event))).chain(self.messages) {
             self.events.publish(message);
         }
         Ok((changes, told))

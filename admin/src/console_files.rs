@@ -41,21 +41,21 @@ const GUIDE: &str = "/guide/";
 /// The files of the console, by path. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ConsoleFiles {
-    files: Arc<HashMap<String, File>>,
+    files: Arc<HashMap<String, ConsoleFile>>,
     /// The documentation's `Content-Security-Policy`, which allows only the inline scripts that the build wrote.
     guide_policy: HeaderValue,
 }
 
 #[derive(Debug)]
-struct File {
+struct ConsoleFile {
     content_type: &'static str,
-    plain: Form,
-    brotli: Option<Form>,
+    plain: FileEncoding,
+    brotli: Option<FileEncoding>,
 }
 
 /// An encoding of a file. Each has its own entity tag, so that parts of two encodings are not combined.
 #[derive(Debug)]
-struct Form {
+struct FileEncoding {
     bytes: Bytes,
     etag: HeaderValue,
 }
@@ -78,7 +78,7 @@ impl ConsoleFiles {
             if name.starts_with(GUIDE) && path.extension().is_some_and(|end| end == "html") {
                 scripts.extend(inline_scripts(&String::from_utf8_lossy(&plain)));
             }
-            files.insert(name, File::new(path, plain, brotli)?);
+            files.insert(name, ConsoleFile::new(path, plain, brotli)?);
         }
         ensure!(files.contains_key(PAGE), "{} is not a build of the console: it has no index.html", folder.display());
         Ok(Self { files: Arc::new(files), guide_policy: HeaderValue::from_str(&guide_policy(&scripts))? })
@@ -138,12 +138,12 @@ fn guide_policy(scripts: &BTreeSet<String>) -> String {
     )
 }
 
-impl File {
+impl ConsoleFile {
     fn new(path: &Path, plain: Bytes, brotli: Option<Bytes>) -> anyhow::Result<Self> {
         let hash = URL_SAFE_NO_PAD.encode(&Sha256::digest(&plain)[..12]);
         let form = |bytes, coding| {
             let etag = HeaderValue::from_str(&format!("\"{hash}{coding}\""))?;
-            anyhow::Ok(Form { bytes, etag })
+            anyhow::Ok(FileEncoding { bytes, etag })
         };
         let content_type = match path.extension().and_then(|end| end.to_str()) {
             Some("html") => "text/html; charset=utf-8",
@@ -159,9 +159,9 @@ impl File {
     }
 
     fn answer(&self, cache_control: &'static str, headers: &HeaderMap) -> Response {
-        let brotli = self.brotli.as_ref().filter(|_| takes_brotli(headers));
+        let brotli = self.brotli.as_ref().filter(|_| prefers_brotli(headers));
         let form = brotli.unwrap_or(&self.plain);
-        let is_known = headers.get_all(header::IF_NONE_MATCH).into_iter().any(|known| contains(known, &form.etag));
+        let is_known = headers.get_all(header::IF_NONE_MATCH).into_iter().any(|known| matches_etag(known, &form.etag));
         let body = if is_known { Bytes::new() } else { form.bytes.clone() };
         let mut response = Response::new(Body::from(body));
         let answer = response.headers_mut();
@@ -183,15 +183,15 @@ impl File {
 
 /// Returns whether the client prefers brotli to the uncompressed file (RFC 9110, section 12.5.3). Edges do not compress
 /// admin's responses, so clients get the copy that the build compressed.
-fn takes_brotli(headers: &HeaderMap) -> bool {
+fn prefers_brotli(headers: &HeaderMap) -> bool {
     let (mut brotli, mut identity, mut others) = (None, None, None);
     let accepted = headers.get_all(header::ACCEPT_ENCODING).into_iter().filter_map(|value| value.to_str().ok());
     for coding in accepted.flat_map(|value| value.split(',')) {
         let (name, parameters) = coding.split_once(';').unwrap_or((coding, ""));
         match name.trim().to_ascii_lowercase().as_str() {
-            "br" => brotli = Some(weight(parameters)),
-            "identity" => identity = Some(weight(parameters)),
-            "*" => others = Some(weight(parameters)),
+            "br" => brotli = Some(parse_q(parameters)),
+            "identity" => identity = Some(parse_q(parameters)),
+            "*" => others = Some(parse_q(parameters)),
             _ => {}
         }
     }
@@ -201,14 +201,14 @@ fn takes_brotli(headers: &HeaderMap) -> bool {
 }
 
 /// Returns the `q` of a coding: one if absent, zero if invalid.
-fn weight(parameters: &str) -> f32 {
+fn parse_q(parameters: &str) -> f32 {
     let mut weights = parameters.split(';').filter_map(|parameter| parameter.split_once('='));
     let Some((_, q)) = weights.find(|(name, _)| name.trim().eq_ignore_ascii_case("q")) else { return 1.0 };
     q.trim().parse().ok().filter(|q| (0.0..=1.0).contains(q)).unwrap_or(0.0)
 }
 
 /// Returns whether a list of entity tags contains this one or `*`.
-fn contains(list: &HeaderValue, etag: &HeaderValue) -> bool {
+fn matches_etag(list: &HeaderValue, etag: &HeaderValue) -> bool {
     let (Ok(list), Ok(etag)) = (list.to_str(), etag.to_str()) else { return false };
     list.split(',').map(str::trim).any(|one| one == "*" || one.trim_start_matches("W/") == etag)
 }

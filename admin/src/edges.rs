@@ -1,7 +1,7 @@
 //! The edges: the changes sent to them, and how far each edge has applied them.
 //!
 //! [`Change`](crate::change::Change) commits and passes the ids of its rows to
-//! [`Edges::apply`](crate::edges::Edges::apply), which has them numbered and sent, and waits. One task numbers changes
+//! [`EdgeRegistry::apply`](crate::edges::EdgeRegistry::apply), which has them numbered and sent, and waits. One task numbers changes
 //! ([`sequencer`]), one sends them to Redis, one listens to the edges' heartbeats
 //! ([`EdgesTasks::run`](crate::edges::EdgesTasks::run)). A job resends changes that could not be numbered or sent.
 
@@ -21,7 +21,7 @@ use db::edges::{
 };
 use domain::{
     Clock,
-    changes::{Epoch, Position, RouteChange},
+    changes::{ChangePosition, Epoch, RouteChange},
     limits::ACKNOWLEDGE_WAIT,
 };
 use futures_util::StreamExt as _;
@@ -61,27 +61,27 @@ const PROPAGATION: HeaderName = HeaderName::from_static("x-svc-propagation");
 
 /// A handle on the edges. Cheap to clone.
 #[derive(Clone)]
-pub struct Edges {
-    shared: Arc<Shared>,
-    commits: mpsc::Sender<Commit>,
+pub struct EdgeRegistry {
+    shared: Arc<SharedEdges>,
+    commits: mpsc::Sender<CommittedChanges>,
 }
 
 /// The changes of a committed transaction, which need numbers.
-struct Commit {
+struct CommittedChanges {
     ids: Vec<PendingId>,
     /// Receives the position of the last change, if anybody waits for it.
-    reply: Option<oneshot::Sender<Position>>,
+    reply: Option<oneshot::Sender<ChangePosition>>,
 }
 
-struct Shared {
-    table: Mutex<Table>,
+struct SharedEdges {
+    table: Mutex<EdgeTable>,
     changed: Notify,
 }
 
-/// The tasks behind [`Edges`]. Created together with it, and run until the program ends.
+/// The tasks behind [`EdgeRegistry`]. Created together with it, and run until the program ends.
 pub struct EdgesTasks {
-    shared: Arc<Shared>,
-    commits: mpsc::Receiver<Commit>,
+    shared: Arc<SharedEdges>,
+    commits: mpsc::Receiver<CommittedChanges>,
     redis: Redis,
     db: PgPool,
     clock: Clock,
@@ -90,11 +90,11 @@ pub struct EdgesTasks {
 /// The number of edges that have applied a change. In a response, it becomes the header `X-Svc-Propagation: 3/3; 9ms`,
 /// or none for a change that does not concern edges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Propagation(Option<Receipt>);
+pub struct Propagation(Option<PropagationReceipt>);
 
 /// The state of a change's propagation when the wait for it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Receipt {
+struct PropagationReceipt {
     acknowledged: usize,
     known: usize,
     /// The time that the change waited for them.
@@ -107,27 +107,27 @@ impl Propagation {
 
     /// Returns the details for events: `edges` have applied the change `of` those that are up, after `ms`.
     pub fn detail(&self) -> Option<Map<String, Value>> {
-        let Receipt { acknowledged, known, took } = self.0?;
+        let PropagationReceipt { acknowledged, known, took } = self.0?;
         let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         let named: [(&str, Value); 3] = [("edges", acknowledged.into()), ("of", known.into()), ("ms", millis.into())];
         Some(named.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
     }
 }
 
-impl Edges {
+impl EdgeRegistry {
     /// Creates the handle, and the tasks that must run for it to work.
     pub fn new(redis: Redis, db: PgPool, clock: Clock) -> (Self, EdgesTasks) {
-        let shared = Arc::new(Shared { table: Mutex::default(), changed: Notify::new() });
+        let shared = Arc::new(SharedEdges { table: Mutex::default(), changed: Notify::new() });
         let (sender, commits) = mpsc::channel(NUMBER_QUEUE);
         (Self { shared: shared.clone(), commits: sender }, EdgesTasks { shared, commits, redis, db, clock })
     }
 
     /// Has the changes of a committed transaction numbered and sent to the edges, without waiting.
     pub fn send(&self, ids: Vec<PendingId>) {
-        self.hand_over(Commit { ids, reply: None });
+        self.enqueue(CommittedChanges { ids, reply: None });
     }
 
-    fn hand_over(&self, commit: Commit) {
+    fn enqueue(&self, commit: CommittedChanges) {
         if !commit.ids.is_empty() && self.commits.try_send(commit).is_err() {
             tracing::warn!("a change is left without a number to the job that sends again");
         }
@@ -141,15 +141,15 @@ impl Edges {
         }
         let start = Instant::now();
         let (reply, position) = oneshot::channel();
-        self.hand_over(Commit { ids, reply: Some(reply) });
+        self.enqueue(CommittedChanges { ids, reply: Some(reply) });
         let position = tokio::time::timeout_at(start + ACKNOWLEDGE_WAIT, position).await;
         let Ok(Ok(position)) = position else {
             // The change is committed, and edges receive it once it has its number.
             let known = self.shared.table().count_known(Instant::now());
             metrics::change_propagated(start.elapsed(), false);
-            return Propagation(Some(Receipt { acknowledged: 0, known, took: start.elapsed() }));
+            return Propagation(Some(PropagationReceipt { acknowledged: 0, known, took: start.elapsed() }));
         };
-        let receipt = self.acknowledged(&position, start).await;
+        let receipt = self.wait_for_edges(&position, start).await;
         // If no edge is known, none has confirmed.
         let is_complete = receipt.acknowledged == receipt.known && receipt.known > 0;
         metrics::change_propagated(receipt.took, is_complete);
@@ -158,7 +158,7 @@ impl Edges {
 
     /// Waits up to `patience` until heartbeats arrive, for a program that makes one change and exits. Without
     /// heartbeats, a change does not wait for edges.
-    pub async fn listen(&self, patience: Duration) {
+    pub async fn wait_for_heartbeats(&self, patience: Duration) {
         let listening = async {
             loop {
                 let mut changed = std::pin::pin!(self.shared.changed.notified());
@@ -177,14 +177,14 @@ impl Edges {
     }
 
     /// Returns the number of edges seen recently.
-    pub fn living(&self) -> usize {
+    pub fn count_living(&self) -> usize {
         let now = Instant::now();
         self.shared.table().edges.values().filter(|heard| now - heard.at < PRESUMED_DEAD_AFTER).count()
     }
 
     /// Waits up to [`ACKNOWLEDGE_WAIT`] until every living edge has applied the change at `position`. Returns
     /// immediately while Redis is unavailable: no heartbeats arrive, and the edges find the change in Postgres.
-    async fn acknowledged(&self, position: &Position, start: Instant) -> Receipt {
+    async fn wait_for_edges(&self, position: &ChangePosition, start: Instant) -> PropagationReceipt {
         let deadline = start + ACKNOWLEDGE_WAIT;
         loop {
             let mut changed = std::pin::pin!(self.shared.changed.notified());
@@ -195,18 +195,24 @@ impl Edges {
                 Some(at) => {
                     let _ = tokio::time::timeout_at(at.min(deadline), changed).await;
                 }
-                None => return Receipt { acknowledged: tally.acknowledged, known: tally.known, took: now - start },
+                None => {
+                    return PropagationReceipt {
+                        acknowledged: tally.acknowledged,
+                        known: tally.known,
+                        took: now - start,
+                    };
+                }
             }
         }
     }
 }
 
-impl Shared {
-    fn table(&self) -> std::sync::MutexGuard<'_, Table> {
+impl SharedEdges {
+    fn table(&self) -> std::sync::MutexGuard<'_, EdgeTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn update(&self, change: impl FnOnce(&mut Table)) {
+    fn update(&self, change: impl FnOnce(&mut EdgeTable)) {
         change(&mut self.table());
         self.changed.notify_waiters();
     }
@@ -215,7 +221,7 @@ impl Shared {
 impl fmt::Display for Propagation {
     /// Formats as `2/3; 9ms`, or as nothing for a change that does not concern edges.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(Receipt { acknowledged, known, took }) = self.0 else { return Ok(()) };
+        let Some(PropagationReceipt { acknowledged, known, took }) = self.0 else { return Ok(()) };
         write!(f, "{acknowledged}/{known}; {}ms", took.as_millis())
     }
 }
@@ -233,45 +239,45 @@ impl IntoResponseParts for Propagation {
 }
 
 #[derive(Default)]
-struct Table {
+struct EdgeTable {
     /// Since when heartbeats have been received; `None` while Redis is unavailable.
     listening_since: Option<Instant>,
-    edges: HashMap<String, Heard>,
+    edges: HashMap<String, EdgePosition>,
     /// The edges that recently recorded their positions in Postgres. Complete even without Redis.
     recorded: Vec<RecordedEdge>,
     /// The edges that announced their shutdown, which may still be among `recorded`.
     left: HashMap<String, Instant>,
 }
 
-struct Heard {
+struct EdgePosition {
     seq: i64,
     /// The epoch of `seq`; `None` if the edge's version does not know epochs.
     epoch: Option<Epoch>,
     at: Instant,
 }
 
-impl Heard {
+impl EdgePosition {
     /// Returns whether the edge has applied the change. An edge in another epoch has not revalidated its cache.
-    fn has_acknowledged(&self, position: &Position) -> bool {
+    fn has_acknowledged(&self, position: &ChangePosition) -> bool {
         self.epoch.as_ref() == Some(&position.epoch) && self.seq >= position.seq
     }
 
     /// Returns whether to wait for the edge. An edge that does not know epochs is waited for until it has reached
     /// `seq`: it has then applied the change, unless numbers were reused, and will report nothing more.
-    fn is_behind(&self, position: &Position) -> bool {
+    fn is_behind(&self, position: &ChangePosition) -> bool {
         !self.has_acknowledged(position) && (self.epoch.is_some() || self.seq < position.seq)
     }
 }
 
-struct Tally {
+struct AcknowledgementCount {
     acknowledged: usize,
     known: usize,
     /// When the count may next change without a heartbeat; `None` if there is nothing to wait for.
     look_again: Option<Instant>,
 }
 
-impl Table {
-    fn hear(&mut self, heartbeat: EdgeHeartbeat, now: Instant) {
+impl EdgeTable {
+    fn apply_heartbeat(&mut self, heartbeat: EdgeHeartbeat, now: Instant) {
         self.edges.retain(|_, heard| now - heard.at < FORGOTTEN_AFTER);
         self.left.retain(|_, at| now - *at < FORGOTTEN_AFTER);
         if heartbeat.leaving {
@@ -282,38 +288,38 @@ impl Table {
         } else if self.edges.len() < EDGES_KNOWN || self.edges.contains_key(&heartbeat.edge) {
             let EdgeHeartbeat { edge, seq, epoch, .. } = heartbeat;
             let before = self.edges.get(&edge).filter(|before| before.epoch == epoch).map_or(seq, |before| before.seq);
-            self.edges.insert(edge, Heard { seq: seq.max(before), epoch, at: now });
+            self.edges.insert(edge, EdgePosition { seq: seq.max(before), epoch, at: now });
         }
     }
 
-    fn known(&self, now: Instant) -> impl Iterator<Item = &Heard> {
+    fn heard_edges(&self, now: Instant) -> impl Iterator<Item = &EdgePosition> {
         self.edges.values().filter(move |heard| now - heard.at < FORGOTTEN_AFTER)
     }
 
     /// Returns the edges without recent heartbeats that recorded their positions.
-    fn unheard(&self, now: Instant) -> impl Iterator<Item = &RecordedEdge> {
+    fn silent_edges(&self, now: Instant) -> impl Iterator<Item = &RecordedEdge> {
         let is_heard = move |id: &str| self.edges.get(id).is_some_and(|heard| now - heard.at < FORGOTTEN_AFTER);
         self.recorded.iter().filter(move |edge| !is_heard(&edge.id) && !self.left.contains_key(&edge.id))
     }
 
     /// Returns the number of all known edges, with or without heartbeats.
     fn count_known(&self, now: Instant) -> usize {
-        self.known(now).count() + self.unheard(now).count()
+        self.heard_edges(now).count() + self.silent_edges(now).count()
     }
 
-    fn tally(&self, position: &Position, now: Instant) -> Tally {
-        let known: Vec<&Heard> = self.known(now).collect();
+    fn tally(&self, position: &ChangePosition, now: Instant) -> AcknowledgementCount {
+        let known: Vec<&EdgePosition> = self.heard_edges(now).collect();
         let acknowledged = known.iter().filter(|heard| heard.has_acknowledged(position)).count();
         // Do not wait for these: they find the change in Postgres, and record it seconds later.
         let has_recorded =
             |edge: &&RecordedEdge| edge.position.epoch == position.epoch && edge.position.seq >= position.seq;
-        let (unheard, recorded) = (self.unheard(now).count(), self.unheard(now).filter(has_recorded).count());
+        let (unheard, recorded) = (self.silent_edges(now).count(), self.silent_edges(now).filter(has_recorded).count());
         let look_again = self.listening_since.and_then(|since| {
             let trusted_from = since + LISTEN_FIRST;
             if now < trusted_from {
                 return Some(trusted_from);
             }
-            let presumed_dead_at = |heard: &&&Heard| heard.at + PRESUMED_DEAD_AFTER;
+            let presumed_dead_at = |heard: &&&EdgePosition| heard.at + PRESUMED_DEAD_AFTER;
             known
                 .iter()
                 .filter(|heard| heard.is_behind(position))
@@ -321,7 +327,7 @@ impl Table {
                 .filter(|&at| at > now)
                 .min()
         });
-        Tally { acknowledged: acknowledged + recorded, known: known.len() + unheard, look_again }
+        AcknowledgementCount { acknowledged: acknowledged + recorded, known: known.len() + unheard, look_again }
     }
 }
 
@@ -334,7 +340,7 @@ impl EdgesTasks {
             tokio::join!(
                 sequencer::run(commits, outbox, &db),
                 send(inbox, sent, &redis),
-                mark(to_mark, &db, &clock),
+                mark_sent(to_mark, &db, &clock),
                 listen(&shared, &redis),
                 read_positions(&shared, &db)
             )
@@ -355,7 +361,7 @@ async fn send(mut inbox: mpsc::Receiver<RouteChange>, sent: mpsc::Sender<i64>, r
 }
 
 /// Marks changes as sent in Postgres, in a separate task so that sending does not wait for it.
-async fn mark(mut sent: mpsc::Receiver<i64>, db: &PgPool, clock: &Clock) {
+async fn mark_sent(mut sent: mpsc::Receiver<i64>, db: &PgPool, clock: &Clock) {
     let mut seqs = Vec::with_capacity(MARK_BATCH);
     while sent.recv_many(&mut seqs, MARK_BATCH).await > 0 {
         if let Err(error) = db::in_time(route_changes::mark_sent(db, &seqs, clock.now())).await {
@@ -371,7 +377,7 @@ pub async fn send_now(change: &RouteChange, redis: &Redis) -> anyhow::Result<()>
 }
 
 /// Listens to heartbeats until the program ends, and reconnects after failures of Redis.
-async fn listen(shared: &Shared, redis: &Redis) {
+async fn listen(shared: &SharedEdges, redis: &Redis) {
     let mut pause = *RECONNECT.start();
     loop {
         match listen_once(shared, redis).await {
@@ -390,10 +396,10 @@ async fn listen(shared: &Shared, redis: &Redis) {
 }
 
 /// Reads the positions that edges record, until the program ends. While Postgres is down, they stay as they are.
-async fn read_positions(shared: &Shared, db: &PgPool) {
+async fn read_positions(shared: &SharedEdges, db: &PgPool) {
     let most = i64::try_from(EDGES_KNOWN).unwrap_or(i64::MAX);
     loop {
-        match db::in_time(positions::recorded(db, FORGOTTEN_AFTER, most)).await {
+        match db::in_time(positions::list_recorded(db, FORGOTTEN_AFTER, most)).await {
             Ok(recorded) => shared.table().recorded = recorded,
             Err(error) => tracing::debug!(%error, "the edges that there are cannot be read"),
         }
@@ -402,7 +408,7 @@ async fn read_positions(shared: &Shared, db: &PgPool) {
 }
 
 /// Listens until the subscription ends, or falls silent after a heartbeat was received: it may then be half open.
-async fn listen_once(shared: &Shared, redis: &Redis) -> Result<(), RedisError> {
+async fn listen_once(shared: &SharedEdges, redis: &Redis) -> Result<(), RedisError> {
     let mut subscription = redis.subscriber().await?;
     subscription.subscribe(ACKS_CHANNEL).await?;
     shared.update(|table| table.listening_since = Some(Instant::now()));
@@ -416,7 +422,7 @@ async fn listen_once(shared: &Shared, redis: &Redis) -> Result<(), RedisError> {
         };
         heard_any = true;
         match serde_json::from_slice::<EdgeHeartbeat>(message.get_payload_bytes()) {
-            Ok(heartbeat) => shared.update(|table| table.hear(heartbeat, Instant::now())),
+            Ok(heartbeat) => shared.update(|table| table.apply_heartbeat(heartbeat, Instant::now())),
             Err(error) => tracing::warn!(%error, "an unreadable heartbeat was ignored"),
         }
     }

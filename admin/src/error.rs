@@ -11,7 +11,7 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use db::projects::suspension::Suspended;
+use db::projects::suspension::SuspendedError;
 
 /// The `Retry-After` while the database or the store does not answer.
 const AWAY_RETRY: Duration = Duration::from_secs(5);
@@ -179,12 +179,12 @@ impl ApiError {
     }
 
     /// Creates an error for a database that does not answer.
-    pub fn no_database() -> Self {
+    pub fn database_unavailable() -> Self {
         Self::new(Code::Busy, "The database does not answer at the moment; please try again.").retry_after(AWAY_RETRY)
     }
 
     /// Creates an error for a store that does not answer.
-    pub fn no_store() -> Self {
+    pub fn store_unavailable() -> Self {
         let message =
             "The store of deployments does not answer at the moment, so nothing was published; please try again.";
         Self::new(Code::Busy, message).retry_after(AWAY_RETRY)
@@ -192,7 +192,7 @@ impl ApiError {
 
     /// Marks a refusal before any work that another admin may not repeat, so that an edge tries another one.
     #[must_use]
-    pub fn of_this_admin(mut self) -> Self {
+    pub fn retry_elsewhere(mut self) -> Self {
         self.is_of_this_admin = true;
         self
     }
@@ -225,25 +225,25 @@ impl ApiError {
 impl From<sqlx::Error> for ApiError {
     fn from(error: sqlx::Error) -> Self {
         telemetry::metrics::postgres_failed("api");
-        if db::is_unavailable(&error) { Self::no_database().caused_by(error) } else { Self::internal(error) }
+        if db::is_unavailable(&error) { Self::database_unavailable().caused_by(error) } else { Self::internal(error) }
     }
 }
 
-impl From<Suspended> for ApiError {
-    fn from(suspended: Suspended) -> Self {
+impl From<SuspendedError> for ApiError {
+    fn from(suspended: SuspendedError) -> Self {
         let message = match suspended {
-            Suspended::Site(reason) => format!(
+            SuspendedError::Site(reason) => format!(
                 "The operator of this service has suspended this site ({}). Until that ends it cannot be published to, \
                  moved or deleted, and it keeps its domains; ask the operator.",
                 reason.as_str()
             ),
-            Suspended::Account(reason) => format!(
+            SuspendedError::Account(reason) => format!(
                 "The operator of this service has suspended the account ({}). Until that ends nothing of it can be \
                  published, moved or deleted, and a suspended person changes nothing in any organization; you can still sign \
                  in, read, export and pay. Ask the operator.",
                 reason.as_str()
             ),
-            Suspended::Owners(reason) => format!(
+            SuspendedError::Owners(reason) => format!(
                 "The operator of this service has suspended everybody who owns the organization ({}). Until that ends its \
                  deploy tokens do not work, and pushes to its repositories are not deployed. Ask the operator.",
                 reason.as_str()
@@ -253,13 +253,13 @@ impl From<Suspended> for ApiError {
     }
 }
 
-/// Marks a response that another admin might not give: see [`ApiError::of_this_admin`].
+/// Marks a response that another admin might not give: see [`ApiError::retry_elsewhere`].
 #[derive(Debug, Clone, Copy)]
-pub struct OfThisAdmin;
+pub struct RetryElsewhere;
 
 /// Marks a response that may differ when the same request is repeated: its precondition may be met by then.
 #[derive(Debug, Clone, Copy)]
-pub struct Passing;
+pub struct TransientRefusal;
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
@@ -270,10 +270,10 @@ impl IntoResponse for ApiError {
         let mut response = (self.code.status(), Json(ErrorEnvelope { error })).into_response();
         // The error tells the caller to set a record and ask again, or the suspension may end.
         if matches!(self.code, Code::DomainTaken | Code::Suspended) {
-            response.extensions_mut().insert(Passing);
+            response.extensions_mut().insert(TransientRefusal);
         }
         if self.is_of_this_admin {
-            response.extensions_mut().insert(OfThisAdmin);
+            response.extensions_mut().insert(RetryElsewhere);
         }
         let headers = response.headers_mut();
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));

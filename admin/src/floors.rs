@@ -45,13 +45,13 @@ const FLOORS: [&[&str]; 9] = [
 /// The layer of `app.rs`: no layer below names `App`.
 const APP: usize = 6;
 
-struct Source {
+struct SourceFile {
     path: String,
     module: String,
     code: String,
 }
 
-fn sources(folder: &Path, root: &Path, found: &mut Vec<Source>) {
+fn sources(folder: &Path, root: &Path, found: &mut Vec<SourceFile>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
@@ -68,18 +68,18 @@ fn sources(folder: &Path, root: &Path, found: &mut Vec<Source>) {
         let code = text.split("#[cfg(test)]").next().unwrap();
         let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
         let code = lines.collect::<Vec<_>>().join("\n");
-        found.push(Source { path: relative.display().to_string(), module, code });
+        found.push(SourceFile { path: relative.display().to_string(), module, code });
     }
 }
 
-fn crate_sources() -> Vec<Source> {
+fn crate_sources() -> Vec<SourceFile> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut found = Vec::new();
     sources(&root, &root, &mut found);
     found
 }
 
-fn floor_of(module: &str) -> Option<usize> {
+fn find_floor(module: &str) -> Option<usize> {
     FLOORS.iter().position(|modules| modules.contains(&module))
 }
 
@@ -120,10 +120,10 @@ fn imports(code: &str) -> Vec<&str> {
 
 #[test]
 fn imports_lead_down() {
-    for Source { path, module, code } in crate_sources() {
-        let floor = floor_of(&module).unwrap_or_else(|| panic!("{module} stands on no floor: add it to FLOORS"));
+    for SourceFile { path, module, code } in crate_sources() {
+        let floor = find_floor(&module).unwrap_or_else(|| panic!("{module} stands on no floor: add it to FLOORS"));
         for imported in imports(&code) {
-            let Some(other) = floor_of(imported) else {
+            let Some(other) = find_floor(imported) else {
                 panic!("{path} imports crate::{imported}, which has no floor")
             };
             assert!(floor <= other, "{path} imports crate::{imported}, which stands on a higher floor");
@@ -133,21 +133,21 @@ fn imports_lead_down() {
 
 #[test]
 fn nothing_below_app_names_it() {
-    for Source { path, module, code } in crate_sources() {
+    for SourceFile { path, module, code } in crate_sources() {
         let code = code.replace("'\"'", "").replace("\\\"", "");
         // Every second piece is a string literal.
         let names = code.split('"').step_by(2).any(|code| {
             let mut words = code.split(|c| !is_word(c));
             words.any(|word| word == "App")
         });
-        let is_below = floor_of(&module).is_some_and(|floor| floor > APP);
+        let is_below = find_floor(&module).is_some_and(|floor| floor > APP);
         assert!(!(names && is_below), "{path} names App; a service takes the parts that it needs");
     }
 }
 
 #[test]
 fn changes_are_recorded_in_one_place() {
-    for Source { path, code, .. } in crate_sources() {
+    for SourceFile { path, code, .. } in crate_sources() {
         let records = code.contains("audit::record(") || code.contains("route_changes::record(");
         assert_eq!(
             records,

@@ -17,7 +17,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use crate::edges::Edges;
+use crate::edges::EdgeRegistry;
 
 /// The age up to which a request's result counts as fresh. Together with the interval between two collections of an
 /// edge, it stays below the five seconds that reports promise.
@@ -32,7 +32,7 @@ const SITES_NAMED: usize = 500;
 #[derive(Clone)]
 pub struct FreshTraffic {
     redis: Redis,
-    edges: Edges,
+    edges: EdgeRegistry,
     /// The sites that wait for the next request.
     wanted: Arc<std::sync::Mutex<HashSet<ProjectId>>>,
     /// The sites of recent requests, with the times of these requests.
@@ -41,36 +41,36 @@ pub struct FreshTraffic {
 
 impl FreshTraffic {
     /// Creates a handle that reaches `edges` over `redis`.
-    pub fn new(redis: Redis, edges: Edges) -> Self {
+    pub fn new(redis: Redis, edges: EdgeRegistry) -> Self {
         Self { redis, edges, wanted: Arc::default(), asked: Arc::default() }
     }
 
     /// Waits until Postgres has a site's traffic up to some seconds ago; bounded, and skipped without Redis.
     pub async fn refresh(&self, project: &ProjectId) {
-        self.wanted().insert(project.clone());
+        self.lock_wanted().insert(project.clone());
         // Held during the request. Reports opened meanwhile share the next one.
         let mut asked = self.asked.lock().await;
         asked.retain(|_, at| at.elapsed() < FRESH_FOR);
         if asked.contains_key(project) {
-            self.wanted().remove(project);
+            self.lock_wanted().remove(project);
             return;
         }
-        let mut wanted = std::mem::take(&mut *self.wanted());
+        let mut wanted = std::mem::take(&mut *self.lock_wanted());
         // Another task may have taken it for a request that it then abandoned.
         wanted.insert(project.clone());
         let began = Instant::now();
-        if let Ok(Err(error)) = timeout(ANSWER_WAIT, self.ask(&wanted)).await {
+        if let Ok(Err(error)) = timeout(ANSWER_WAIT, self.request_traffic(&wanted)).await {
             tracing::debug!(%error, "the edges cannot be asked for traffic");
         }
         asked.extend(wanted.into_iter().map(|project| (project, began)));
     }
 
-    fn wanted(&self) -> std::sync::MutexGuard<'_, HashSet<ProjectId>> {
+    fn lock_wanted(&self) -> std::sync::MutexGuard<'_, HashSet<ProjectId>> {
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn ask(&self, wanted: &HashSet<ProjectId>) -> Result<(), RedisError> {
-        let expected = self.edges.living();
+    async fn request_traffic(&self, wanted: &HashSet<ProjectId>) -> Result<(), RedisError> {
+        let expected = self.edges.count_living();
         if expected == 0 {
             return Ok(());
         }

@@ -2,22 +2,22 @@
 
 use std::sync::Arc;
 
-use packs::Space;
-use telemetry::{Line, Outage};
+use packs::DiskSpace;
+use telemetry::{OutageLine, OutageLog};
 
 use crate::metrics;
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Fullness {
-    spool: Arc<Outage>,
-    disk: Arc<Outage>,
+pub(crate) struct DiskSpaceLog {
+    spool: Arc<OutageLog>,
+    disk: Arc<OutageLog>,
 }
 
-impl Fullness {
+impl DiskSpaceLog {
     /// Records that the spool, of which `held` bytes are reserved, had no room for an upload.
     pub(crate) fn spool_is_full(&self, held: u64) {
         metrics::upload_refused("spool");
-        if let Some(Line { lasted, .. }) = self.spool.fails() {
+        if let Some(OutageLine { lasted, .. }) = self.spool.record_failure() {
             let seconds = lasted.as_secs();
             tracing::warn!(held, seconds, "the spool has no room for uploads (admin.spool, admin.spool_bytes)");
         }
@@ -25,15 +25,15 @@ impl Fullness {
 
     /// Records that the spool had room for an upload.
     pub(crate) fn spool_has_room(&self) {
-        if let Some(lasted) = self.spool.ends() {
+        if let Some(lasted) = self.spool.record_success() {
             tracing::info!(seconds = lasted.as_secs(), "the spool has room again");
         }
     }
 
     /// Records that less than `percent` of a disk is free.
-    pub(crate) fn disk_is_full(&self, spaces: &[Space], percent: u8) {
+    pub(crate) fn disk_is_full(&self, spaces: &[DiskSpace], percent: u8) {
         metrics::upload_refused("disk");
-        if let Some(Line { lasted, .. }) = self.disk.fails() {
+        if let Some(OutageLine { lasted, .. }) = self.disk.record_failure() {
             let seconds = lasted.as_secs();
             tracing::error!(?spaces, percent, seconds, "nothing is published: too little of a disk is free");
         }
@@ -41,7 +41,7 @@ impl Fullness {
 
     /// Records that all disks have enough free space.
     pub(crate) fn disk_has_room(&self) {
-        if let Some(lasted) = self.disk.ends() {
+        if let Some(lasted) = self.disk.record_success() {
             tracing::info!(seconds = lasted.as_secs(), "enough of each disk is free again");
         }
     }

@@ -42,7 +42,7 @@ pub struct GatewayClient {
 }
 
 /// The gateway's response to a completion request.
-pub struct GatewayAnswer<S> {
+pub struct GatewayResponse<S> {
     /// The status.
     pub status: StatusCode,
     /// `Content-Type`.
@@ -80,7 +80,7 @@ impl GatewayClient {
         let mut completions = way.clone();
         completions.set_host(public.host_str()).context("site.ai_url")?;
         completions.set_path(COMPLETIONS_PATH);
-        let resolver = Arc::new(Way(way.host().map(|host| host.to_owned())));
+        let resolver = Arc::new(GatewayResolver(way.host().map(|host| host.to_owned())));
         let mut builder = Client::builder()
             .user_agent(USER_AGENT)
             .connect_timeout(CONNECT_TIMEOUT)
@@ -105,7 +105,7 @@ impl GatewayClient {
         &self,
         key: &TokenSecret,
         request: &Map<String, Value>,
-    ) -> Result<GatewayAnswer<impl Stream<Item = Result<Bytes, GatewayError>> + Send + use<>>, GatewayError> {
+    ) -> Result<GatewayResponse<impl Stream<Item = Result<Bytes, GatewayError>> + Send + use<>>, GatewayError> {
         let request = self.client.post(self.completions.clone()).bearer_auth(key.expose()).json(request);
         let answer = request.timeout(COMPLETION_TIMEOUT).send().await.map_err(unreachable)?;
         let status = answer.status();
@@ -120,7 +120,7 @@ impl GatewayClient {
             left = left.checked_sub(chunk.len() as u64).ok_or(GatewayError::TooLong)?;
             Ok(chunk)
         });
-        Ok(GatewayAnswer { status, content_type, retry_after, body })
+        Ok(GatewayResponse { status, content_type, retry_after, body })
     }
 }
 
@@ -134,9 +134,9 @@ fn local_root(file: &Path) -> anyhow::Result<Vec<Certificate>> {
 }
 
 /// Resolves the gateway's name: to the host of `admin.gateway_url`, or through DNS.
-struct Way(Option<Host>);
+struct GatewayResolver(Option<Host>);
 
-impl Resolve for Way {
+impl Resolve for GatewayResolver {
     fn resolve(&self, _: Name) -> Resolving {
         let host = self.0.clone();
         Box::pin(async move {

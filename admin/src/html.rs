@@ -33,18 +33,18 @@ static POLICY: LazyLock<String> = LazyLock::new(|| {
 /// A page with a single message.
 #[derive(Template)]
 #[template(path = "message.html")]
-pub struct Message<'a> {
+pub struct MessagePage<'a> {
     /// The heading.
     pub title: &'a str,
     /// The text below the heading. Parts between backticks are code.
     pub sentence: &'a str,
     /// The link below the text.
-    pub link: Option<Link<'a>>,
+    pub link: Option<PageLink<'a>>,
 }
 
-/// A link below a [`Message`].
+/// A link below a [`MessagePage`].
 #[derive(Debug, Clone, Copy)]
-pub struct Link<'a> {
+pub struct PageLink<'a> {
     /// The address.
     pub href: &'a str,
     /// The link text.
@@ -71,10 +71,10 @@ pub fn rendered(status: StatusCode, html: Bytes) -> Response {
     respond(status, html, None)
 }
 
-/// Renders a [`Message`] with a link to the console's front page.
+/// Renders a [`MessagePage`] with a link to the console's front page.
 pub fn message(status: StatusCode, title: &str, sentence: &str) -> Response {
-    let link = Some(Link { href: paths::HOME, label: "To the console", is_button: false });
-    page(status, &Message { title, sentence, link })
+    let link = Some(PageLink { href: paths::HOME, label: "To the console", is_button: false });
+    page(status, &MessagePage { title, sentence, link })
 }
 
 /// Redirects with 303 to `location`, which the caller has checked. Other origins do not receive a referrer.
@@ -105,8 +105,8 @@ mod tests {
     #[test]
     fn nothing_from_outside_becomes_markup() {
         let sentence = "send `{\"<ok>\"}` & wait";
-        let link = Some(Link { href: "/?a=\"><b>", label: "'x'", is_button: true });
-        let html = Message { title: "<a>", sentence, link }.render().unwrap();
+        let link = Some(PageLink { href: "/?a=\"><b>", label: "'x'", is_button: true });
+        let html = MessagePage { title: "<a>", sentence, link }.render().unwrap();
         assert!(html.contains("<title>&#60;a&#62;</title>") && html.contains("<h1>&#60;a&#62;</h1>"), "{html}");
         assert!(html.contains("send <code>{&#34;&#60;ok&#62;&#34;}</code> &#38; wait"), "{html}");
         assert!(html.contains("href=\"/?a=&#34;&#62;&#60;b&#62;\" class=\"button\">&#39;x&#39;</a>"), "{html}");
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn the_policy_allows_the_style_that_pages_have() {
-        let html = Message { title: "", sentence: "", link: None }.render().unwrap();
+        let html = MessagePage { title: "", sentence: "", link: None }.render().unwrap();
         let (_, rest) = html.split_once("<style>").unwrap();
         let (style, _) = rest.split_once("</style>").unwrap();
         let hash = STANDARD.encode(Sha256::digest(style));

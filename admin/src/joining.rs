@@ -1,12 +1,12 @@
 //! Joining an organization by an invite, shared by the API's `/invites` and the console's invite page.
 
 use api::invites::InvitePreview;
-pub use db::orgs::invites::Joined;
+pub use db::orgs::invites::AcceptedInvite;
 use db::{
-    audit::Entry,
-    orgs::invites::{self, AcceptError},
+    audit::NewAuditEntry,
+    orgs::invites::{self, AcceptInviteError},
 };
-use domain::{audit::Action, changes::Subject, opaque::OpaqueSecret};
+use domain::{audit::Action, changes::ChangeSubject, opaque::OpaqueSecret};
 
 use crate::{
     app::App,
@@ -29,40 +29,40 @@ pub async fn preview(app: &App, token: &str) -> Result<Option<InvitePreview>, Ap
 }
 
 /// Accepts the invite of a link's token for `caller`.
-pub async fn join(app: &App, caller: &CliUser, token: &str) -> Result<(Joined, Propagation), ApiError> {
-    let secret = OpaqueSecret::parse(token).ok_or_else(no_invite)?;
+pub async fn join(app: &App, caller: &CliUser, token: &str) -> Result<(AcceptedInvite, Propagation), ApiError> {
+    let secret = OpaqueSecret::parse(token).ok_or_else(invite_not_found)?;
     // The console's page is not behind the middleware that checks this.
     auth::require_unsuspended(app, caller).await?;
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
     let joined = invites::accept(&mut change, &secret.hash(), &caller.user.id, app.plans(), now).await?;
     let Some(invite) = &joined.invite else { return Ok((joined, Propagation::NONE)) };
-    let entry = Entry::of_org(Action::InviteAccept, &joined.org.id, &joined.org.name)
+    let entry = NewAuditEntry::for_org(Action::InviteAccept, &joined.org.id, &joined.org.name)
         .with("invite", invite.as_str())
         .with("role", joined.role.as_str());
     change.audit(entry);
-    change.touch(Subject::Org(joined.org.id.clone()));
+    change.touch(ChangeSubject::Org(joined.org.id.clone()));
     Ok((joined, change.commit().await?))
 }
 
 /// Returns the error for a link whose invite is not pending.
-pub fn no_invite() -> ApiError {
-    AcceptError::NotFound.into()
+pub fn invite_not_found() -> ApiError {
+    AcceptInviteError::NotFound.into()
 }
 
-impl From<AcceptError> for ApiError {
-    fn from(error: AcceptError) -> Self {
+impl From<AcceptInviteError> for ApiError {
+    fn from(error: AcceptInviteError) -> Self {
         match error {
-            AcceptError::NotFound => Self::new(
+            AcceptInviteError::NotFound => Self::new(
                 Code::NotFound,
                 "There is no such invite: it was accepted or revoked, or has expired. Ask for a new one.",
             ),
-            AcceptError::Full => Self::new(
+            AcceptInviteError::Full => Self::new(
                 Code::PlanLimitReached,
                 "The organization has as many members as it may have; ask its admins to make room.",
             ),
-            AcceptError::Quota(reached) => reached.into(),
-            AcceptError::Db(error) => error.into(),
+            AcceptInviteError::Quota(reached) => reached.into(),
+            AcceptInviteError::Db(error) => error.into(),
         }
     }
 }

@@ -41,20 +41,20 @@ pub(crate) struct BoundedListener {
 
 /// Observes a listener's connections after the server has taken the listener itself.
 #[derive(Debug, Clone)]
-pub(crate) struct Connections {
+pub(crate) struct ConnectionCount {
     places: Arc<Semaphore>,
     most: usize,
     waiting: Arc<AtomicBool>,
 }
 
-impl Connections {
-    pub(crate) fn is_none_open(&self) -> bool {
+impl ConnectionCount {
+    pub(crate) fn is_empty(&self) -> bool {
         // The next connection's permit is already taken.
         self.places.available_permits() + 1 >= self.most
     }
 
     /// Returns whether no connection was waiting to be accepted at the last check.
-    pub(crate) fn is_none_waiting(&self) -> bool {
+    pub(crate) fn is_backlog_empty(&self) -> bool {
         !self.waiting.load(Ordering::Relaxed)
     }
 }
@@ -85,7 +85,7 @@ impl BoundedListener {
             .find_map(|line| line.strip_prefix("Max open files"))
             .and_then(|values| values.split_whitespace().next()?.parse::<usize>().ok());
         let files = files.unwrap_or(USUAL_OPEN_FILES);
-        let places = places(files, config::machine::memory(), configured);
+        let places = max_connections(files, config::machine::memory(), configured);
         if configured > places {
             tracing::warn!(configured, places, files, "admin.connections is more than the open files allow");
         }
@@ -96,13 +96,13 @@ impl BoundedListener {
         Self { listener, places: Arc::new(Semaphore::new(places)), waiting: Arc::default() }
     }
 
-    pub(crate) fn connections(&self) -> Connections {
+    pub(crate) fn connections(&self) -> ConnectionCount {
         let (places, waiting) = (self.places.clone(), self.waiting.clone());
-        Connections { most: places.available_permits(), places, waiting }
+        ConnectionCount { most: places.available_permits(), places, waiting }
     }
 }
 
-fn places(files: usize, memory: Option<u64>, configured: usize) -> usize {
+fn max_connections(files: usize, memory: Option<u64>, configured: usize) -> usize {
     let of_files = (files - files / SPARE_FILES_SHARE).max(1);
     let wanted = match (configured, memory) {
         (0, Some(memory)) => usize::try_from(memory / MEMORY_SHARE / CONNECTION_BYTES).unwrap_or(usize::MAX).max(1),
@@ -183,10 +183,10 @@ mod tests {
     #[test]
     fn connections_leave_files() {
         let memory = Some(4 << 30);
-        assert_eq!([4, 1_024, 20_000].map(|files| places(files, memory, 0)), [3, 768, 8_192]);
-        assert_eq!(places(1_000_000, Some(64 << 30), 0), 131_072);
-        assert_eq!((places(20_000, Some(1), 0), places(20_000, None, 0)), (1, 15_000));
-        assert_eq!((places(20_000, memory, 12_000), places(1_024, memory, 12_000)), (12_000, 768));
+        assert_eq!([4, 1_024, 20_000].map(|files| max_connections(files, memory, 0)), [3, 768, 8_192]);
+        assert_eq!(max_connections(1_000_000, Some(64 << 30), 0), 131_072);
+        assert_eq!((max_connections(20_000, Some(1), 0), max_connections(20_000, None, 0)), (1, 15_000));
+        assert_eq!((max_connections(20_000, memory, 12_000), max_connections(1_024, memory, 12_000)), (12_000, 768));
     }
 
     #[tokio::test]
@@ -195,14 +195,14 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let mut listener = BoundedListener::with_places(listener, 1);
         let connections = listener.connections();
-        assert!(connections.is_none_open() && connections.is_none_waiting());
+        assert!(connections.is_empty() && connections.is_backlog_empty());
         let (_one, _two) = (TcpStream::connect(address).await.unwrap(), TcpStream::connect(address).await.unwrap());
         let (held, _) = listener.accept().await;
         assert!(listener.accept().now_or_never().is_none());
-        assert!(!connections.is_none_waiting(), "the second one waits for a place");
+        assert!(!connections.is_backlog_empty(), "the second one waits for a place");
         drop(held);
         let (_held, _) = listener.accept().await;
-        assert!(!connections.is_none_waiting(), "there may be a third");
+        assert!(!connections.is_backlog_empty(), "there may be a third");
     }
 
     #[tokio::test]
@@ -215,9 +215,9 @@ mod tests {
         let (held, _) = listener.accept().await;
         let mut next = Box::pin(listener.accept());
         assert!(next.as_mut().now_or_never().is_none());
-        assert!(connections.is_none_waiting() && !connections.is_none_open());
+        assert!(connections.is_backlog_empty() && !connections.is_empty());
         drop(held);
-        assert!(connections.is_none_open());
+        assert!(connections.is_empty());
     }
 
     #[tokio::test]

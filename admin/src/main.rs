@@ -18,9 +18,9 @@ use admin::{
     doctor,
     mail::Mailer,
     metrics,
-    programs::{self, Presence, Programs},
+    programs::{self, EdgePrograms, ProgramPresence},
     readiness, serve,
-    suspension::{self, Order},
+    suspension::{self, SuspensionOrder},
     talkers,
 };
 use anyhow::Context as _;
@@ -37,12 +37,12 @@ use domain::{
     site::Suspension,
     token::{TokenKind, TokenSecret},
 };
-use live::reports::Program;
-use telemetry::{Build, health::Health, metrics::Exporter};
+use live::reports::ProgramKind;
+use telemetry::{BuildInfo, health::Health, metrics::MetricsExporter};
 
 const ISSUED: &str = "admin issue-token";
 
-const BUILD: Build = Build { version: env!("CARGO_PKG_VERSION"), commit: env!("SVC_COMMIT") };
+const BUILD: BuildInfo = BuildInfo { version: env!("CARGO_PKG_VERSION"), commit: env!("SVC_COMMIT") };
 
 /// The control plane of svc.
 #[derive(Parser)]
@@ -62,22 +62,22 @@ enum Command {
     /// Migrate the database to this program's version, and exit.
     Migrate,
     /// Create a backup of the database and the packs it needs, or list, verify and prune existing backups.
-    Backup(commands::backup::Backup),
+    Backup(commands::backup::BackupArguments),
     /// Restore a backup into an empty database and an empty store, or the same store.
-    Restore(commands::restore::Restore),
+    Restore(commands::restore::RestoreArguments),
     /// Grant a database role what edges need and nothing else, for `postgres.url` of edges. A role that does not exist
     /// is created, and its password printed. Later migrations renew the grants.
-    GrantEdge(commands::edge_rights::GrantEdge),
+    GrantEdge(commands::edge_rights::GrantEdgeArguments),
     /// Print the rules of the edges' Redis user, to follow `ACL SETUSER`, or `user` in its configuration. Does not
     /// contact Redis.
-    RedisAcl(commands::edge_rights::RedisAcl),
+    RedisAcl(commands::edge_rights::RedisAclArguments),
     /// List the edges: their machines, versions, progress with changes, and load.
     Edges {
         /// Print JSON.
         #[arg(long)]
         json: bool,
         #[command(subcommand)]
-        question: Option<EdgesQuestion>,
+        question: Option<EdgesAction>,
     },
     /// List the admins.
     Admins {
@@ -109,7 +109,7 @@ enum Command {
     },
     /// Take over the store or Redis from another database, whose name it carries: does what `store.take_over_from` and
     /// `redis.take_over_from` do once, every time it is run.
-    TakeOver(commands::take_over::TakeOver),
+    TakeOver(commands::take_over::TakeOverArguments),
     /// Take a site down: visitors get 403, or 451 where the law demands it. The site is kept, but its owner can neither
     /// publish to it, nor move or delete it, nor take its domains elsewhere. With `--account`, suspend all present and
     /// future sites and AI keys of a person or an organization. A suspended person can read and pay, but change nothing
@@ -119,7 +119,7 @@ enum Command {
         subject: SuspensionSubject,
         /// The reason, which is recorded in the audit log.
         #[arg(long)]
-        reason: Reason,
+        reason: SuspensionReason,
         /// Also suspend the organizations that nobody else owns: their sites, tokens and AI keys.
         #[arg(long, requires = "account", conflicts_with = "project")]
         with_orgs: bool,
@@ -161,7 +161,7 @@ struct SuspensionSubject {
 }
 
 #[derive(Subcommand)]
-enum EdgesQuestion {
+enum EdgesAction {
     /// Print the clients that used the most of each edge in the last minute. This data is not stored.
     Top {
         /// The maximum number of clients per edge.
@@ -182,7 +182,7 @@ enum MailAction {
 
 /// The reason why a site is taken down.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Reason {
+enum SuspensionReason {
     /// The site harms others, or breaks the terms.
     Abuse,
     /// A law or a court demands it.
@@ -191,12 +191,12 @@ enum Reason {
     Payment,
 }
 
-impl From<Reason> for Suspension {
-    fn from(reason: Reason) -> Self {
+impl From<SuspensionReason> for Suspension {
+    fn from(reason: SuspensionReason) -> Self {
         match reason {
-            Reason::Abuse => Self::Abuse,
-            Reason::Legal => Self::Legal,
-            Reason::Payment => Self::Payment,
+            SuspensionReason::Abuse => Self::Abuse,
+            SuspensionReason::Legal => Self::Legal,
+            SuspensionReason::Payment => Self::Payment,
         }
     }
 }
@@ -226,7 +226,7 @@ fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let runtime = runtime.max_blocking_threads(BLOCKING_THREADS).enable_all().build()?;
     let ran: anyhow::Result<ExitCode> = runtime.block_on(async {
         let done = match arguments.command.unwrap_or(Command::Serve) {
-            Command::Doctor { json } => return examine(&config, json).await,
+            Command::Doctor { json } => return print_doctor_report(&config, json).await,
             Command::Serve => {
                 let name = config::machine::name(config.admin.name.as_deref());
                 tracing::info!(name, version = BUILD.version, commit = BUILD.commit, "starting");
@@ -237,9 +237,9 @@ fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
                     );
                 }
                 let health = Health::new(name.clone(), env!("SVC_VERSION"), &readiness::REQUIREMENTS);
-                let start = |address| Exporter::start(address, BUILD, health.clone());
+                let start = |address| MetricsExporter::start(address, BUILD, health.clone());
                 let exporter = config.admin.metrics_listen.map(start).transpose().context("admin.metrics_listen")?;
-                let programs = Programs::default();
+                let programs = EdgePrograms::default();
                 let is_exporting = exporter.is_some();
                 if let Some(mut exporter) = exporter {
                     metrics::describe();
@@ -247,14 +247,14 @@ fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
                     exporter.add_section(programs.section());
                     tokio::spawn(exporter.run());
                 }
-                for warning in config.site.shared_domains() {
+                for warning in config.site.shared_domain_warnings() {
                     tracing::warn!("{warning}");
                 }
-                let reloader = Reloader::new(reload::Program::Admin, arguments.config, config.clone());
+                let reloader = Reloader::new(reload::ReloadingProgram::Admin, arguments.config, config.clone());
                 let (app, tasks) = App::new(config)?;
-                let presence = Presence { name, build: BUILD, health: health.clone() };
+                let presence = ProgramPresence { name, build: BUILD, health: health.clone() };
                 tokio::spawn(presence.report(app.redis.clone(), app.clock.clone(), app.stopping.clone()));
-                tokio::spawn(readiness::watch(app.clone(), health));
+                tokio::spawn(readiness::watch_readiness(app.clone(), health));
                 if is_exporting {
                     tokio::spawn(programs.watch(app.redis.clone(), app.db.clone()));
                 }
@@ -265,27 +265,27 @@ fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             Command::Restore(arguments) => commands::restore::run(config, arguments).await,
             Command::GrantEdge(arguments) => commands::edge_rights::grant(&config, &arguments).await,
             Command::RedisAcl(arguments) => commands::edge_rights::print_acl(&arguments),
-            Command::Edges { question: Some(EdgesQuestion::Top { count }), .. } => print_top(&config, count).await,
-            Command::Edges { question: None, json } => print_programs(&config, Program::Edge, json).await,
-            Command::Admins { json } => print_programs(&config, Program::Admin, json).await,
+            Command::Edges { question: Some(EdgesAction::Top { count }), .. } => print_top(&config, count).await,
+            Command::Edges { question: None, json } => print_programs(&config, ProgramKind::Edge, json).await,
+            Command::Admins { json } => print_programs(&config, ProgramKind::Admin, json).await,
             Command::LostChanges { acknowledge } => commands::lost_changes::run(&config, acknowledge).await,
             Command::IssueToken { login } => issue_token(&config, &login).await,
             Command::Mail { action: MailAction::Test { address } } => test_mail(&config, &address).await,
             Command::Store { action } => store::run(config, action).await,
             Command::TakeOver(arguments) => commands::take_over::run(config, arguments).await,
             Command::Suspend { subject, reason, with_orgs } => {
-                set_suspended(config, subject, Order::Suspend { reason: reason.into(), with_orgs }).await
+                set_suspended(config, subject, SuspensionOrder::Suspend { reason: reason.into(), with_orgs }).await
             }
             Command::Refund { invoice, cents, reason } => refund(config, &invoice, cents.map(Cents), &reason).await,
-            Command::Resume { subject } => set_suspended(config, subject, Order::Resume).await,
+            Command::Resume { subject } => set_suspended(config, subject, SuspensionOrder::Resume).await,
         };
         done.map(|()| ExitCode::SUCCESS)
     });
-    ran.map_err(|error| runtime.block_on(diagnosis::explained(error, &of_errors, file.as_deref())))
+    ran.map_err(|error| runtime.block_on(diagnosis::explain_exit(error, &of_errors, file.as_deref())))
 }
 
 #[expect(clippy::print_stdout, reason = "the report is this command's result")]
-async fn examine(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
+async fn print_doctor_report(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
     let report = doctor::examine(config).await;
     println!("{}", if json { report.json() } else { report.lines() });
     Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -299,13 +299,13 @@ async fn migrate(config: &Config) -> anyhow::Result<()> {
 async fn print_top(config: &Config, count: usize) -> anyhow::Result<()> {
     let redis =
         live::Redis::connect_trusting(&config.redis.url, config.redis.ca_file.as_deref()).context("redis.url")?;
-    let edges = talkers::ask(&redis, count).await.context("Redis (redis.url) cannot be asked")?;
+    let edges = talkers::fetch_top_clients(&redis, count).await.context("Redis (redis.url) cannot be asked")?;
     print!("{}", talkers::table(&edges));
     Ok(())
 }
 
 #[expect(clippy::print_stdout, reason = "the list is this command's result")]
-async fn print_programs(config: &Config, program: Program, is_json: bool) -> anyhow::Result<()> {
+async fn print_programs(config: &Config, program: ProgramKind, is_json: bool) -> anyhow::Result<()> {
     let redis = live::Redis::connect(&config.redis.url).context("redis.url")?;
     let db = db::connect(&config.postgres, &config.postgres.url).context("postgres.url")?;
     let list = programs::list(&redis, &db, program).await.context("Redis (redis.url) cannot be asked")?;
@@ -319,7 +319,7 @@ async fn print_programs(config: &Config, program: Program, is_json: bool) -> any
 
 #[expect(clippy::print_stdout, reason = "what the mail server said is this command's result")]
 async fn test_mail(config: &Config, address: &EmailAddress) -> anyhow::Result<()> {
-    let server = Mailer::new(&config.mail, &config.site)?.test(address).await?;
+    let server = Mailer::new(&config.mail, &config.site)?.send_test_letter(address).await?;
     println!("{server} took the letter to {address}; look whether it arrives, and whether it is taken for spam");
     Ok(())
 }
@@ -329,16 +329,18 @@ async fn test_mail(config: &Config, address: &EmailAddress) -> anyhow::Result<()
 async fn set_suspended(
     config: Arc<Config>,
     SuspensionSubject { project, account }: SuspensionSubject,
-    order: Order,
+    order: SuspensionOrder,
 ) -> anyhow::Result<()> {
     if let Some(name) = account {
-        let suspension::ChangedAccount { account, name, orgs, propagation } =
+        let suspension::SuspendedAccountChange { account, name, orgs, propagation } =
             suspension::set_account(config, &name, order).await?;
         match order {
-            Order::Suspend { reason, .. } => {
+            SuspensionOrder::Suspend { reason, .. } => {
                 println!("the account {name} ({account}) is suspended ({}); edges: {propagation}", reason.as_str());
             }
-            Order::Resume => println!("the account {name} ({account}) is suspended no more; edges: {propagation}"),
+            SuspensionOrder::Resume => {
+                println!("the account {name} ({account}) is suspended no more; edges: {propagation}")
+            }
         }
         for (org, outcome) in orgs {
             println!("the organization {org}: {outcome}");
@@ -346,11 +348,11 @@ async fn set_suspended(
         return Ok(());
     }
     let reason = match order {
-        Order::Suspend { reason, .. } => Some(reason),
-        Order::Resume => None,
+        SuspensionOrder::Suspend { reason, .. } => Some(reason),
+        SuspensionOrder::Resume => None,
     };
     let name = project.context("a project or an account has to be named")?;
-    let suspension::Changed { project, propagation } = suspension::set(config, &name, reason).await?;
+    let suspension::SuspendedSiteChange { project, propagation } = suspension::set(config, &name, reason).await?;
     match reason {
         Some(reason) => println!("{project} is suspended ({}); edges: {propagation}", reason.as_str()),
         None => println!("{project} is served again; edges: {propagation}"),
@@ -364,7 +366,7 @@ async fn refund(config: Arc<Config>, number: &str, total: Option<Cents>, reason:
     // Edges cache nothing that a refund changes, so their tasks do not run.
     let (app, _edges) = App::new(config)?;
     db::bring_up_to_date(&app.config.postgres).await.context("the database could not be brought up to date")?;
-    app.watch().start().await?;
+    app.ownership_watch().start().await?;
     let (id, total) = billing::refund_by_number(&app, number, total, reason).await?;
     println!("{total} of invoice {number} is given back ({id})");
     Ok(())

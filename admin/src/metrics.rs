@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use db::{letters::Waiting, upkeep::backlogs::Backlogs};
+use db::{letters::PendingLetters, upkeep::backlogs::JobBacklogs};
 use domain::{Timestamp, certificates::DomainState};
 use http::{Method, StatusCode};
 use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
@@ -118,7 +118,7 @@ pub(crate) fn method(method: &Method) -> &'static str {
 }
 
 /// Counts an answered request. `route` is the template, never the path.
-pub(crate) fn answered(route: &str, method: &'static str, status: StatusCode, took: Duration) {
+pub(crate) fn request_answered(route: &str, method: &'static str, status: StatusCode, took: Duration) {
     let labels = [("route", route.to_owned()), ("method", method.to_owned()), ("status", status.as_str().to_owned())];
     counter!("svc_api_requests_total", &labels).increment(1);
     histogram!("svc_api_seconds", "route" => route.to_owned()).record(took);
@@ -157,7 +157,7 @@ pub(crate) fn change_propagated(took: Duration, is_complete: bool) {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "figures for people")]
-pub(crate) fn backlogs(counted: &Backlogs, now: Timestamp) {
+pub(crate) fn backlogs(counted: &JobBacklogs, now: Timestamp) {
     gauge!("svc_backlog_rows", "queue" => "traffic").set(counted.traffic_rows as f64);
     for (queue, rows, since) in [
         ("pushes", counted.pushes, counted.pushes_since),
@@ -210,7 +210,7 @@ pub(crate) fn store_checked(at: Option<Timestamp>) {
     gauge!("svc_store_checked_timestamp_seconds").set(at.map_or(0, Timestamp::unix_seconds) as f64);
 }
 
-pub(crate) fn letters(waiting: Waiting, now: Timestamp) {
+pub(crate) fn letters(waiting: PendingLetters, now: Timestamp) {
     #[expect(clippy::cast_precision_loss, reason = "there are fewer letters")]
     gauge!("svc_letters_waiting").set(waiting.count as f64);
     let age = |oldest: Option<Timestamp>| oldest.map_or(0.0, |oldest| now.since(oldest).as_secs_f64());

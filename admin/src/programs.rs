@@ -10,16 +10,16 @@ use std::{
 use domain::{Clock, Timestamp};
 use live::{
     Redis, RedisError,
-    reports::{HeardReport, Program, ProgramReport, REPORT_EVERY},
+    reports::{ProgramKind, ProgramReport, REPORT_EVERY, ReceivedReport},
 };
 use serde::Serialize;
 use sqlx::PgPool;
 use telemetry::{
-    Build,
+    BuildInfo,
     health::Health,
-    metrics::Section,
+    metrics::PageSection,
     process,
-    text::{Kind, family},
+    text::{MetricKind, family},
 };
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -31,7 +31,7 @@ const LAST_CHANGE_WAIT: Duration = Duration::from_secs(1);
 
 /// A program that runs or did within the last hour.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Listed {
+pub struct ListedProgram {
     /// The program's last report.
     #[serde(flatten)]
     pub report: ProgramReport,
@@ -44,18 +44,18 @@ pub struct Listed {
 }
 
 /// Lists the programs of a kind, by name.
-pub async fn list(redis: &Redis, db: &PgPool, program: Program) -> Result<Vec<Listed>, RedisError> {
+pub async fn list(redis: &Redis, db: &PgPool, program: ProgramKind) -> Result<Vec<ListedProgram>, RedisError> {
     // Read concurrently: a change in between would show as a lag that does not exist.
     let last_change = async {
-        let asked = timeout(LAST_CHANGE_WAIT, db::edges::routes::newest(db)).await;
+        let asked = timeout(LAST_CHANGE_WAIT, db::edges::routes::current_extent(db)).await;
         asked.ok().and_then(Result::ok).map(|extent| extent.position.seq)
     };
     let (reports, last_change) = tokio::join!(redis.reports(program), last_change);
-    Ok(reports?.into_iter().map(|heard| Listed::of(heard, last_change)).collect())
+    Ok(reports?.into_iter().map(|heard| ListedProgram::from_report(heard, last_change)).collect())
 }
 
-impl Listed {
-    fn of(heard: HeardReport, last_change: Option<i64>) -> Self {
+impl ListedProgram {
+    fn from_report(heard: ReceivedReport, last_change: Option<i64>) -> Self {
         let state = match (heard.is_silent(), heard.report.is_ready) {
             (true, _) => "silent",
             (false, true) => "ready",
@@ -67,13 +67,13 @@ impl Listed {
 }
 
 /// Formats the programs as a table for people.
-pub fn table(list: &[Listed], now: Timestamp) -> String {
+pub fn table(list: &[ListedProgram], now: Timestamp) -> String {
     if list.is_empty() {
         return "No program has reported within the last hour.\n".to_owned();
     }
     let head = ["name", "id", "version", "commit", "state", "heard", "lag", "connections", "memory", "load", "up"];
     let mut rows = vec![head.map(str::to_owned)];
-    for Listed { report, age_seconds, lag, state } in list {
+    for ListedProgram { report, age_seconds, lag, state } in list {
         let connections = match report.most_connections {
             0 => "-".to_owned(),
             most => format!("{}/{most}", report.connections),
@@ -105,16 +105,16 @@ pub fn table(list: &[Listed], now: Timestamp) -> String {
 }
 
 /// This admin's own report.
-pub struct Presence {
+pub struct ProgramPresence {
     /// The name of its machine.
     pub name: String,
     /// The version and commit that it was built from.
-    pub build: Build,
+    pub build: BuildInfo,
     /// Whether it is ready.
     pub health: Health,
 }
 
-impl Presence {
+impl ProgramPresence {
     /// Reports to Redis until `stop`, then removes the report.
     pub async fn report(self, redis: Redis, clock: Clock, stop: CancellationToken) {
         let (id, started) = (hex::encode(rand::random::<[u8; 8]>()), clock.now());
@@ -131,67 +131,67 @@ impl Presence {
                 version: self.build.version.to_owned(),
                 commit: self.build.commit.to_owned(),
                 started: started.unix_seconds(),
-                memory_bytes: process::Process::read().resident_bytes,
+                memory_bytes: process::ProcessStats::read().resident_bytes,
                 load: process::load(),
                 is_ready: self.health.is_ready(),
                 ..ProgramReport::default()
             };
             // While Redis is unavailable, nobody can read the report either.
-            let _ = redis.record_report(Program::Admin, &report).await;
+            let _ = redis.record_report(ProgramKind::Admin, &report).await;
         }
-        let _ = redis.withdraw_report(Program::Admin, &id).await;
+        let _ = redis.withdraw_report(ProgramKind::Admin, &id).await;
     }
 }
 
 /// The edges for the metrics page, which has lines for each recent edge. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub struct Programs(Arc<Mutex<Vec<Listed>>>);
+pub struct EdgePrograms(Arc<Mutex<Vec<ListedProgram>>>);
 
-impl Programs {
+impl EdgePrograms {
     /// Reads the reports of edges for as long as it is polled. While Redis is unavailable, no edges are known.
     pub async fn watch(self, redis: Redis, db: PgPool) {
         loop {
-            let listed = list(&redis, &db, Program::Edge).await.unwrap_or_default();
+            let listed = list(&redis, &db, ProgramKind::Edge).await.unwrap_or_default();
             *self.edges() = listed;
             sleep(READ_EVERY).await;
         }
     }
 
     /// Returns the edges' section of the metrics page.
-    pub fn section(&self) -> Section {
+    pub fn section(&self) -> PageSection {
         let this = self.clone();
         Box::new(move |page| write(page, &this.edges()))
     }
 
-    fn edges(&self) -> MutexGuard<'_, Vec<Listed>> {
+    fn edges(&self) -> MutexGuard<'_, Vec<ListedProgram>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "figures for people")]
-fn write(page: &mut String, edges: &[Listed]) {
-    let of = |edge: &'_ Listed| vec![("edge", edge.report.name.clone()), ("id", edge.report.id.clone())];
+fn write(page: &mut String, edges: &[ListedProgram]) {
+    let of = |edge: &'_ ListedProgram| vec![("edge", edge.report.name.clone()), ("id", edge.report.id.clone())];
     let owned: Vec<Vec<(&'static str, String)>> = edges.iter().map(of).collect();
     let labels = |at: usize| owned[at].iter().map(|(name, value)| (*name, value.as_str())).collect::<Vec<_>>();
     let heard = edges.iter().enumerate();
     family(
         page,
         "svc_edge_heartbeat_age_seconds",
-        Kind::Gauge,
+        MetricKind::Gauge,
         "Seconds since admin last heard of an edge; shown for an hour after it fell silent, unless another edge of its name is there.",
         heard.clone().map(|(at, edge)| (labels(at), edge.age_seconds)),
     );
     family(
         page,
         "svc_edge_lag_changes",
-        Kind::Gauge,
+        MetricKind::Gauge,
         "Changes of routes that an edge has still to apply.",
         heard.clone().filter_map(|(at, edge)| Some((labels(at), edge.lag? as f64))),
     );
     family(
         page,
         "svc_edge_ready",
-        Kind::Gauge,
+        MetricKind::Gauge,
         "Whether an edge says that it is ready for requests.",
         heard.clone().map(|(at, edge)| (labels(at), if edge.state == "ready" { 1.0 } else { 0.0 })),
     );
@@ -199,16 +199,16 @@ fn write(page: &mut String, edges: &[Listed]) {
         let version = [("version", edge.report.version.as_str()), ("commit", edge.report.commit.as_str())];
         (labels(at).into_iter().chain(version).collect(), 1.0)
     });
-    family(page, "svc_edge_info", Kind::Gauge, "Always 1; its labels say which version an edge runs.", versions);
+    family(page, "svc_edge_info", MetricKind::Gauge, "Always 1; its labels say which version an edge runs.", versions);
     let live = edges.iter().filter(|edge| edge.state != "silent").count();
-    family(page, "svc_edges", Kind::Gauge, "Edges that admin hears of.", [(Vec::new(), live as f64)]);
+    family(page, "svc_edges", MetricKind::Gauge, "Edges that admin hears of.", [(Vec::new(), live as f64)]);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn heard(name: &str, age: u64, seq: Option<i64>) -> HeardReport {
+    fn heard(name: &str, age: u64, seq: Option<i64>) -> ReceivedReport {
         let report = ProgramReport {
             id: format!("id-of-{name}"),
             name: name.to_owned(),
@@ -221,12 +221,15 @@ mod tests {
             is_ready: true,
             ..ProgramReport::default()
         };
-        HeardReport { report, age: Duration::from_secs(age) }
+        ReceivedReport { report, age: Duration::from_secs(age) }
     }
 
     #[test]
     fn an_edge_is_a_line_of_the_table_and_of_each_metric() {
-        let list = [Listed::of(heard("a", 1, Some(40)), Some(42)), Listed::of(heard("b", 60, None), Some(42))];
+        let list = [
+            ListedProgram::from_report(heard("a", 1, Some(40)), Some(42)),
+            ListedProgram::from_report(heard("b", 60, None), Some(42)),
+        ];
         let text = table(&list, Timestamp::from_unix_millis(3_660_000));
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[1].starts_with("a     id-of-a  0.1.0    abc     ready   1 s ago   2    7/100"), "{text}");

@@ -2,7 +2,7 @@
 
 use db::quotas::QuotaError;
 use domain::{
-    plans::{Limit, LimitReached},
+    plans::{LimitKind, LimitReached},
     size,
 };
 
@@ -12,27 +12,27 @@ use crate::error::{ApiError, Code};
 const SHARED: &str = " over all organizations without a subscription that the creator of this one has created";
 
 /// Returns a sentence with the limit, its value, how to make room, and which plan has more.
-pub fn sentence(reached: &LimitReached) -> String {
+pub fn quota_message(reached: &LimitReached) -> String {
     let allowed = reached.allowed;
     let (what, remedy) = match reached.limit {
-        Limit::Orgs => (
+        LimitKind::Orgs => (
             counted(allowed, "organization"),
             "delete one that is no longer needed, or, after an upgrade, wait until its first month is paid",
         ),
-        Limit::Members => {
+        LimitKind::Members => {
             (format!("{} with pending invites", counted(allowed, "member")), "remove a member or revoke an invite")
         }
-        Limit::Projects => (counted(allowed, "project"), "delete one that is no longer needed"),
-        Limit::Domains => (counted(allowed, "custom domain"), "detach one that is no longer needed"),
-        Limit::Shares => (counted(allowed, "live share"), "delete one, or wait until one expires"),
-        Limit::StoredBytes => {
+        LimitKind::Projects => (counted(allowed, "project"), "delete one that is no longer needed"),
+        LimitKind::Domains => (counted(allowed, "custom domain"), "detach one that is no longer needed"),
+        LimitKind::Shares => (counted(allowed, "live share"), "delete one, or wait until one expires"),
+        LimitKind::StoredBytes => {
             (format!("{} of stored files", size(allowed)), "delete old deployments, shares or projects")
         }
-        Limit::DeletedBytes => (
+        LimitKind::DeletedBytes => (
             format!("{} of deleted files that wait for their removal", size(allowed)),
             "wait some minutes until they are removed",
         ),
-        Limit::Deployments => (
+        LimitKind::Deployments => (
             format!("{} of a project to be kept", counted(allowed, "deployment")),
             "delete old ones of this project, or wait until some expire",
         ),
@@ -54,7 +54,7 @@ fn counted(most: u64, noun: &str) -> String {
 
 impl From<LimitReached> for ApiError {
     fn from(reached: LimitReached) -> Self {
-        Self::new(Code::PlanLimitReached, sentence(&reached))
+        Self::new(Code::PlanLimitReached, quota_message(&reached))
     }
 }
 
@@ -76,24 +76,29 @@ mod tests {
     #[test]
     fn sentences_name_the_limit_and_the_way_out() {
         for (limit, allowed, wanted) in [
-            (Limit::Orgs, 3, "The plan allows 3 organizations, and"),
-            (Limit::Members, 25, "The plan allows 25 members with pending invites, and"),
-            (Limit::Projects, 100, "The plan allows 100 projects, and"),
-            (Limit::Domains, 50, "The plan allows 50 custom domains, and"),
-            (Limit::Shares, 1, "The plan allows 1 live share, and"),
-            (Limit::StoredBytes, 5 * GB, "The plan allows 5 GB of stored files, and"),
-            (Limit::DeletedBytes, 10 * GB, "The plan allows 10 GB of deleted files that wait for their removal, and"),
-            (Limit::Deployments, 200, "The plan allows 200 deployments of a project to be kept, and"),
+            (LimitKind::Orgs, 3, "The plan allows 3 organizations, and"),
+            (LimitKind::Members, 25, "The plan allows 25 members with pending invites, and"),
+            (LimitKind::Projects, 100, "The plan allows 100 projects, and"),
+            (LimitKind::Domains, 50, "The plan allows 50 custom domains, and"),
+            (LimitKind::Shares, 1, "The plan allows 1 live share, and"),
+            (LimitKind::StoredBytes, 5 * GB, "The plan allows 5 GB of stored files, and"),
+            (
+                LimitKind::DeletedBytes,
+                10 * GB,
+                "The plan allows 10 GB of deleted files that wait for their removal, and",
+            ),
+            (LimitKind::Deployments, 200, "The plan allows 200 deployments of a project to be kept, and"),
         ] {
-            let larger = sentence(&LimitReached { limit, allowed, larger: Some("Pro".to_owned()), is_shared: false });
+            let larger =
+                quota_message(&LimitReached { limit, allowed, larger: Some("Pro".to_owned()), is_shared: false });
             assert!(larger.starts_with(wanted) && larger.ends_with(", or choose the Pro plan."), "{larger}");
-            let none = sentence(&LimitReached { limit, allowed, larger: None, is_shared: false });
+            let none = quota_message(&LimitReached { limit, allowed, larger: None, is_shared: false });
             assert!(none.starts_with(wanted) && none.ends_with(". No plan has room for it."), "{none}");
         }
         let shared =
-            LimitReached { limit: Limit::Projects, allowed: 100, larger: Some("Pro".to_owned()), is_shared: true };
+            LimitReached { limit: LimitKind::Projects, allowed: 100, larger: Some("Pro".to_owned()), is_shared: true };
         assert_eq!(
-            sentence(&shared),
+            quota_message(&shared),
             "The plan allows 100 projects over all organizations without a subscription that the creator of this one has \
              created, and this would be more; delete one that is no longer needed, or choose the Pro plan for this \
              organization."

@@ -12,8 +12,8 @@ use std::time::Duration;
 use domain::{OrgId, Payer};
 
 pub use self::{
-    count::{ClientKey, RateLimits, Standing, client},
-    lines::StrangersLines,
+    count::{ClientKey, LimitState, RateLimits, client},
+    lines::AnonymousLogLimit,
 };
 
 const MINUTE: Duration = Duration::from_mins(1);
@@ -118,15 +118,15 @@ buckets! { limits =>
     /// [`Caller::counted_for`](crate::auth::Caller::counted_for).
     ApiAccount("api-account", Person) = limits.api_account_per_min, in MINUTE;
     /// The share of [`Self::ApiAccount`] for the tokens of one organization.
-    ApiOrg("api-org", Org) = part_of_org(limits.api_account_per_min), in MINUTE;
+    ApiOrg("api-org", Org) = org_share(limits.api_account_per_min), in MINUTE;
     /// Requests that change something, or try to.
     Change("change", Person) = CHANGES, in DAY;
     /// The share of [`Self::Change`] for the tokens of one organization.
-    ChangeOrg("change-org", Org) = part_of_org(CHANGES), in DAY;
+    ChangeOrg("change-org", Org) = org_share(CHANGES), in DAY;
     /// Requests with an `Idempotency-Key`, whose responses are stored.
     IdempotencyKey("idempotency-key", Person) = IDEMPOTENCY_KEYS, in DAY;
     /// The share of [`Self::IdempotencyKey`] for the tokens of one organization.
-    IdempotencyKeyOrg("idempotency-key-org", Org) = part_of_org(IDEMPOTENCY_KEYS), in DAY;
+    IdempotencyKeyOrg("idempotency-key-org", Org) = org_share(IDEMPOTENCY_KEYS), in DAY;
     /// Wrong guesses at the operator's secret on the pages of the local code host.
     SignInGuess("sign-in-guess", Client) = SIGN_IN_GUESSES, in TEN_MINUTES;
     /// Wrong guesses from all addresses together, if the operator's secret is short enough to be guessed.
@@ -164,13 +164,13 @@ buckets! { limits =>
 }
 
 /// Returns one organization's share of its creator's rate: half, so that a leaked token leaves some for the others.
-fn part_of_org(rate: u32) -> u32 {
+fn org_share(rate: u32) -> u32 {
     (rate / 2).max(1)
 }
 
 /// A rate per person, of which the tokens of each of the person's organizations have a share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pool {
+pub enum PersonRate {
     /// Requests.
     Api,
     /// Requests that change something.
@@ -179,8 +179,8 @@ pub enum Pool {
     IdempotencyKey,
 }
 
-impl Pool {
-    fn of_all(self) -> Bucket {
+impl PersonRate {
+    fn person_bucket(self) -> Bucket {
         match self {
             Self::Api => Bucket::ApiAccount,
             Self::Change => Bucket::Change,
@@ -188,7 +188,7 @@ impl Pool {
         }
     }
 
-    fn of_org(self) -> Bucket {
+    fn org_bucket(self) -> Bucket {
         match self {
             Self::Api => Bucket::ApiOrg,
             Self::Change => Bucket::ChangeOrg,
@@ -199,7 +199,7 @@ impl Pool {
 
 /// The party that a caller's requests count against.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CountedFor {
+pub struct RatePayer {
     /// The key of the payer that has the whole rate.
     pub payer: String,
     /// The organization that has a share of it, if the caller is one of several that share it.

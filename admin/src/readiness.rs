@@ -1,14 +1,14 @@
 //! Whether this admin is ready for requests, and what is missing (`/readyz` at `admin.metrics_listen`).
 //!
 //! Admin is ready while Postgres answers, because it can answer hardly any request without it. Without Redis or the
-//! store it is only degraded. Start with [`watch`].
+//! store it is only degraded. Start with [`watch_readiness`].
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     time::Duration,
 };
 
-use packs::Space;
+use packs::DiskSpace;
 use telemetry::{health::Health, metrics};
 use tokio::{
     net::TcpStream,
@@ -32,7 +32,7 @@ const STORE_PATIENCE: Duration = Duration::from_secs(5);
 const DISK_EVERY: Duration = Duration::from_secs(15);
 
 /// Checks everything for as long as it is polled.
-pub async fn watch(app: App, health: Health) {
+pub async fn watch_readiness(app: App, health: Health) {
     let (app, health) = (&app, &health);
     tokio::join!(
         watch_postgres(app, health),
@@ -86,11 +86,13 @@ async fn watch_store(app: &App, health: &Health) {
 async fn watch_disks(app: &App) {
     loop {
         let spool = app.spool_folder();
-        if let Ok(Ok(Space { free, total })) = tokio::task::spawn_blocking(move || Space::of(&spool)).await {
+        if let Ok(Ok(DiskSpace { free, total })) =
+            tokio::task::spawn_blocking(move || DiskSpace::for_folder(&spool)).await
+        {
             metrics::disk("spool", free, total);
         }
         if !app.store.is_remote()
-            && let Ok(Space { free, total }) = app.store.space().await
+            && let Ok(DiskSpace { free, total }) = app.store.space().await
         {
             metrics::disk("store", free, total);
         }
@@ -100,7 +102,7 @@ async fn watch_disks(app: &App) {
 
 /// Checks the listener, which starts last, after the migrations: an admin that accepts connections has the rest.
 async fn watch_listener(app: &App, health: &Health) {
-    let address = reachable(app.config.admin.listen);
+    let address = connect_address(app.config.admin.listen);
     while !matches!(timeout(PATIENCE, TcpStream::connect(address)).await, Ok(Ok(_))) {
         sleep(POSTGRES_EVERY).await;
     }
@@ -108,7 +110,7 @@ async fn watch_listener(app: &App, health: &Health) {
 }
 
 /// Returns the address to connect to for a listen address.
-fn reachable(listen: SocketAddr) -> SocketAddr {
+fn connect_address(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
@@ -123,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_listener_on_every_address_is_found_on_this_machine() {
-        let of = |text: &str| reachable(text.parse().unwrap()).to_string();
+        let of = |text: &str| connect_address(text.parse().unwrap()).to_string();
         assert_eq!(["0.0.0.0:80", "[::]:80", "10.0.0.1:80"].map(of), ["127.0.0.1:80", "[::1]:80", "10.0.0.1:80"]);
     }
 }

@@ -1,16 +1,16 @@
 //! Reloads the configuration on SIGHUP.
 //!
 //! A new app and its routes are built completely before they replace the previous ones, so a rejected configuration
-//! changes nothing. Running requests and jobs keep the app that they started with. Start with [`Reload::run`].
+//! changes nothing. Running requests and jobs keep the app that they started with. Start with [`ConfigReload::run`].
 
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use arc_swap::ArcSwap;
 use axum::{Router, extract::Request, response::Response};
-use config::reload::{Reloader, Settled};
-use domain::networks::Networks;
-use telemetry::reload::{Hangups, TakenOver};
+use config::reload::{ReloadOutcome, Reloader};
+use domain::networks::NetworkSet;
+use telemetry::reload::{HangupSignals, ReloadedKeys};
 use tower::ServiceExt as _;
 
 use crate::{
@@ -19,17 +19,17 @@ use crate::{
 };
 
 /// The parts of an admin that apply a new configuration.
-pub struct Reload {
+pub struct ConfigReload {
     reloader: Reloader,
     live: LiveApp,
     routes: Arc<ArcSwap<Router>>,
-    hangups: Hangups,
+    hangups: HangupSignals,
 }
 
-impl Reload {
+impl ConfigReload {
     /// Starts with `app`. SIGHUP is handled from now on instead of ending the process.
     pub fn new(reloader: Reloader, app: App) -> anyhow::Result<Self> {
-        let hangups = Hangups::listen().context("SIGHUP cannot be heard")?;
+        let hangups = HangupSignals::listen().context("SIGHUP cannot be heard")?;
         let routes = Arc::new(ArcSwap::from_pointee(routes(&app)?));
         Ok(Self { reloader, live: LiveApp::new(app), routes, hangups })
     }
@@ -55,21 +55,21 @@ impl Reload {
     pub async fn run(self) {
         let Self { mut reloader, live, routes: of_requests, hangups } = self;
         let reload = move || {
-            let Settled { changed, waiting, .. } = reloader.reload(|_, config| {
-                let app = live.now().with(config)?;
+            let ReloadOutcome { changed, waiting, .. } = reloader.reload(|_, config| {
+                let app = live.now().reconfigured(config)?;
                 let routes = routes(&app)?;
                 // Nothing can fail from here on.
                 live.replace(app);
                 of_requests.store(Arc::new(routes));
                 anyhow::Ok(())
             })?;
-            Ok(TakenOver { changed, waiting })
+            Ok(ReloadedKeys { changed, waiting })
         };
         hangups.run(reload).await;
     }
 }
 
 fn routes(app: &App) -> anyhow::Result<Router> {
-    let trusted = Networks::parse(&app.config.edge.trusted_proxies).context("edge.trusted_proxies")?;
+    let trusted = NetworkSet::parse(&app.config.edge.trusted_proxies).context("edge.trusted_proxies")?;
     router::router(app, trusted)
 }

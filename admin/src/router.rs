@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::{Extension, Router, middleware::from_fn, middleware::from_fn_with_state};
-use domain::networks::Networks;
+use domain::networks::NetworkSet;
 use http::{Method, Uri};
 use tower_http::catch_panic::CatchPanicLayer;
 use utoipa::openapi::OpenApi;
@@ -92,7 +92,7 @@ fn control_plane() -> OpenApiRouter<App> {
 }
 
 /// Routes that contact other services (the store, DNS, the code host), behind the same layers as [`control_plane`].
-fn asking_others() -> OpenApiRouter<App> {
+fn external_services() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(api::deployments::files::list))
         .routes(routes!(api::deployments::files::changes))
@@ -187,14 +187,14 @@ fn downloads() -> OpenApiRouter<App> {
 }
 
 /// Combines the routes, each behind its layers, with the document that describes them.
-fn index(app: &App) -> (Router<App>, OpenApi) {
+fn build_routes(app: &App) -> (Router<App>, OpenApi) {
     let limited = |bucket| from_fn_with_state((app.clone(), bucket), rate_limit::per_client);
-    let by_ourselves = from_fn_with_state(in_time::BY_OURSELVES, in_time::answer);
-    let with_others = from_fn_with_state(in_time::WITH_OTHERS, in_time::answer);
+    let by_ourselves = from_fn_with_state(in_time::INTERNAL_TIMEOUT, in_time::with_timeout);
+    let with_others = from_fn_with_state(in_time::EXTERNAL_TIMEOUT, in_time::with_timeout);
     let authenticated = control_plane()
         .merge(organizations())
         .layer(by_ourselves.clone())
-        .merge(asking_others().merge(installations()).merge(billing()).layer(with_others.clone()))
+        .merge(external_services().merge(installations()).merge(billing()).layer(with_others.clone()))
         .layer(from_fn_with_state(app.clone(), idempotency::replay))
         .merge(uploads())
         .merge(console())
@@ -215,7 +215,7 @@ fn index(app: &App) -> (Router<App>, OpenApi) {
 }
 
 /// Returns the error for a method that a path does not support. `curl -T` sends a file with PUT.
-async fn wrong_method(method: Method, uri: Uri) -> ApiError {
+async fn method_not_allowed(method: Method, uri: Uri) -> ApiError {
     let is_upload = ["/deployments", "/shares"].iter().any(|path| uri.path().ends_with(path));
     let message = if method == Method::PUT && is_upload {
         "Archives are sent by POST; with curl by `--data-binary @site.tar.gz` and `-H 'Content-Type: application/gzip'`, not by `-T`."
@@ -230,10 +230,10 @@ async fn wrong_method(method: Method, uri: Uri) -> ApiError {
 /// Its layers, outermost first: the request's id, for everything below; the log line, which covers everything below;
 /// panics, inside both; unread request bodies; the client's address, for rate limits. `trusted` are the networks,
 /// besides edges, whose `X-Forwarded-For` is trusted.
-pub fn router(app: &App, trusted: Networks) -> anyhow::Result<Router> {
-    let (routes, described) = index(app);
+pub fn router(app: &App, trusted: NetworkSet) -> anyhow::Result<Router> {
+    let (routes, described) = build_routes(app);
     let mut document = document::complete(&described)?;
-    document::serve_at(&mut document, app.config.site.base_url.as_str());
+    document::set_server(&mut document, app.config.site.base_url.as_str());
     let believed = TrustedPeers {
         master_key: app.master_key.clone(),
         clock: app.clock.clone(),
@@ -242,19 +242,19 @@ pub fn router(app: &App, trusted: Networks) -> anyhow::Result<Router> {
     };
     let api = routes
         .fallback(async || ApiError::new(Code::NotFound, "There is nothing at this path; /docs lists what there is."))
-        .method_not_allowed_fallback(wrong_method)
+        .method_not_allowed_fallback(method_not_allowed)
         .layer(Extension(OpenApiJson::new(&document)))
         .layer(Extension(Arc::new(pages::docs::ReferencePage::new(&document)?)));
     let within_layers = |routes: Router<App>| {
         routes
-            .layer(from_fn_with_state(believed.clone(), client::find))
-            .layer(from_fn(close::after_refused_bodies))
-            .layer(CatchPanicLayer::custom(panics::answer))
+            .layer(from_fn_with_state(believed.clone(), client::find_client))
+            .layer(from_fn(close::drain_unread_bodies))
+            .layer(CatchPanicLayer::custom(panics::panic_response))
             .layer(from_fn(trace::record))
             .layer(from_fn(request_id::assign))
             .with_state(app.clone())
     };
-    Ok(hosts::by_host(app, within_layers(api), within_layers(pages::router(app))))
+    Ok(hosts::dispatch_by_host(app, within_layers(api), within_layers(pages::router(app))))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::{fs, path::Path};
 
 /// The party that has a share of a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Payer {
+enum ResourcePayer {
     /// The account that owns what is published or requested. The organizations that a person created have a common
     /// share.
     Account,
@@ -22,10 +22,10 @@ enum Payer {
     Platform(&'static str),
 }
 
-struct Scarce {
+struct LimitedResource {
     /// The file that declares it, and its field.
     at: (&'static str, &'static str),
-    payer: Payer,
+    payer: ResourcePayer,
     /// The constants or configuration keys with the total and the share of one payer.
     all: &'static str,
     share: &'static str,
@@ -34,74 +34,74 @@ struct Scarce {
 const fn scarce(
     file: &'static str,
     field: &'static str,
-    payer: Payer,
+    payer: ResourcePayer,
     all: &'static str,
     share: &'static str,
-) -> Scarce {
-    Scarce { at: (file, field), payer, all, share }
+) -> LimitedResource {
+    LimitedResource { at: (file, field), payer, all, share }
 }
 
 const BOUNDS: &str = "bounds.rs";
 
-const SCARCE: &[Scarce] = &[
-    scarce(BOUNDS, "uploads", Payer::Account, "UPLOADS_PER_CORE", "ACCOUNT_UPLOADS"),
-    scarce(BOUNDS, "spool", Payer::Account, "SPOOL_BYTES", "ACCOUNT_UPLOADS"),
-    scarce(BOUNDS, "publishes", Payer::Account, "PUBLISHES_PER_CORE", "halved"),
-    scarce(BOUNDS, "small_publishes", Payer::Account, "SMALL_PUBLISHES_PER_CORE", "ACCOUNT_SMALL_PUBLISHES"),
-    scarce(BOUNDS, "hashes", Payer::Account, "LEAST_HASHES", "halved"),
-    scarce(BOUNDS, "webhooks", Payer::Client, "WEBHOOKS", "CLIENT_WEBHOOKS"),
-    scarce(BOUNDS, "webhook_bytes", Payer::Client, "WEBHOOK_MEMORY_SHARE", "CLIENT_WEBHOOK_BYTES"),
-    scarce(BOUNDS, "large_webhooks", Payer::Client, "LARGE_WEBHOOKS", "CLIENT_LARGE_WEBHOOKS"),
-    scarce(BOUNDS, "domain_looks", Payer::Account, "DOMAIN_LOOKS", "ACCOUNT_DOMAIN_LOOKS"),
-    scarce(BOUNDS, "listings", Payer::Account, "LISTING_MEMORY_SHARE", "halved"),
-    scarce(BOUNDS, "tries", Payer::Account, "TRIES", "PERSON_TRIES"),
-    scarce(BOUNDS, "event_streams", Payer::Account, "EVENT_STREAMS", "ACCOUNT_EVENT_STREAMS"),
-    scarce(BOUNDS, "all", Payer::Account, "EVENT_STREAMS", "ACCOUNT_EVENT_STREAMS"),
-    scarce(BOUNDS, "session_event_streams", Payer::Session, "EVENT_STREAMS", "SESSION_EVENT_STREAMS"),
-    scarce(BOUNDS, "event_looks", Payer::Account, "EVENT_LOOKS", "ACCOUNT_EVENT_LOOKS"),
-    scarce(BOUNDS, "checkouts", Payer::Account, "CHECKOUTS", "PERSON_CHECKOUTS"),
-    scarce(BOUNDS, "pushes", Payer::Account, "PUSHES", "div_ceil(2)"),
+const LIMITED_RESOURCES: &[LimitedResource] = &[
+    scarce(BOUNDS, "uploads", ResourcePayer::Account, "UPLOADS_PER_CORE", "ACCOUNT_UPLOADS"),
+    scarce(BOUNDS, "spool", ResourcePayer::Account, "SPOOL_BYTES", "ACCOUNT_UPLOADS"),
+    scarce(BOUNDS, "publishes", ResourcePayer::Account, "PUBLISHES_PER_CORE", "halved"),
+    scarce(BOUNDS, "small_publishes", ResourcePayer::Account, "SMALL_PUBLISHES_PER_CORE", "ACCOUNT_SMALL_PUBLISHES"),
+    scarce(BOUNDS, "hashes", ResourcePayer::Account, "LEAST_HASHES", "halved"),
+    scarce(BOUNDS, "webhooks", ResourcePayer::Client, "WEBHOOKS", "CLIENT_WEBHOOKS"),
+    scarce(BOUNDS, "webhook_bytes", ResourcePayer::Client, "WEBHOOK_MEMORY_SHARE", "CLIENT_WEBHOOK_BYTES"),
+    scarce(BOUNDS, "large_webhooks", ResourcePayer::Client, "LARGE_WEBHOOKS", "CLIENT_LARGE_WEBHOOKS"),
+    scarce(BOUNDS, "domain_looks", ResourcePayer::Account, "DOMAIN_LOOKS", "ACCOUNT_DOMAIN_LOOKS"),
+    scarce(BOUNDS, "listings", ResourcePayer::Account, "LISTING_MEMORY_SHARE", "halved"),
+    scarce(BOUNDS, "tries", ResourcePayer::Account, "TRIES", "PERSON_TRIES"),
+    scarce(BOUNDS, "event_streams", ResourcePayer::Account, "EVENT_STREAMS", "ACCOUNT_EVENT_STREAMS"),
+    scarce(BOUNDS, "all", ResourcePayer::Account, "EVENT_STREAMS", "ACCOUNT_EVENT_STREAMS"),
+    scarce(BOUNDS, "session_event_streams", ResourcePayer::Session, "EVENT_STREAMS", "SESSION_EVENT_STREAMS"),
+    scarce(BOUNDS, "event_looks", ResourcePayer::Account, "EVENT_LOOKS", "ACCOUNT_EVENT_LOOKS"),
+    scarce(BOUNDS, "checkouts", ResourcePayer::Account, "CHECKOUTS", "PERSON_CHECKOUTS"),
+    scarce(BOUNDS, "pushes", ResourcePayer::Account, "PUSHES", "div_ceil(2)"),
     scarce(
         BOUNDS,
         "orders",
-        Payer::Platform(
+        ResourcePayer::Platform(
             "a job orders certificates: those who pay for the names take turns round robin, and have a part of the allowance each",
         ),
         "ORDERS",
         "PAYER_ORDERS",
     ),
-    scarce("bounds/downloads.rs", "turns", Payer::Account, "DOWNLOADS", "ACCOUNT_DOWNLOADS"),
-    scarce("bounds/payment_looks.rs", "turns", Payer::Client, "LOOKS", "CLIENT_LOOKS"),
-    scarce("bounds/reports.rs", "accounts", Payer::Account, "REPORTS", "ACCOUNT_REPORTS"),
-    scarce("bounds/reports.rs", "readers", Payer::Client, "READERS", "CLIENT_READERS"),
-    scarce("bounds/reports.rs", "links", Payer::Project, "PUBLIC_REPORTS", "PROJECT_REPORTS"),
-    scarce("mail/mod.rs", "sends", Payer::Account, "CONCURRENT_SENDS", "ACCOUNT_SENDS"),
-    scarce("vat/mod.rs", "turns", Payer::Account, "CALLS", "PERSON_CALLS"),
+    scarce("bounds/downloads.rs", "turns", ResourcePayer::Account, "DOWNLOADS", "ACCOUNT_DOWNLOADS"),
+    scarce("bounds/payment_looks.rs", "turns", ResourcePayer::Client, "LOOKS", "CLIENT_LOOKS"),
+    scarce("bounds/reports.rs", "accounts", ResourcePayer::Account, "REPORTS", "ACCOUNT_REPORTS"),
+    scarce("bounds/reports.rs", "readers", ResourcePayer::Client, "READERS", "CLIENT_READERS"),
+    scarce("bounds/reports.rs", "links", ResourcePayer::Project, "PUBLIC_REPORTS", "PROJECT_REPORTS"),
+    scarce("mail/mod.rs", "sends", ResourcePayer::Account, "CONCURRENT_SENDS", "ACCOUNT_SENDS"),
+    scarce("vat/mod.rs", "turns", ResourcePayer::Account, "CALLS", "PERSON_CALLS"),
     scarce(
         "vat/mod.rs",
         "renewals",
-        Payer::Platform("a job checks numbers again, each at its time, and as many at a time as there are"),
+        ResourcePayer::Platform("a job checks numbers again, each at its time, and as many at a time as there are"),
         "RENEWALS",
         "RENEWALS",
     ),
     scarce(
         "listener.rs",
         "places",
-        Payer::Platform("edges and proxies connect, which have shares for their own clients"),
+        ResourcePayer::Platform("edges and proxies connect, which have shares for their own clients"),
         "CONNECTION_BYTES",
         "MEMORY_SHARE",
     ),
 ];
 
 /// A field that holds turns, amounts or permits.
-struct Found {
+struct LimitField {
     file: String,
     field: String,
     /// The key of its shares; `None` for a semaphore, which has no shares.
     key: Option<String>,
 }
 
-impl Payer {
+impl ResourcePayer {
     fn key(self) -> Option<&'static str> {
         match self {
             Self::Account => Some("PayingAccount"),
@@ -155,9 +155,9 @@ fn declared(line: &str) -> Option<(&str, Option<&str>)> {
     })
 }
 
-fn all_declared() -> Vec<Found> {
-    let of_file = |(file, code): (String, String)| -> Vec<Found> {
-        let fields = code.lines().filter_map(declared).map(|(field, key)| Found {
+fn all_declared() -> Vec<LimitField> {
+    let of_file = |(file, code): (String, String)| -> Vec<LimitField> {
+        let fields = code.lines().filter_map(declared).map(|(field, key)| LimitField {
             file: file.clone(),
             field: field.to_owned(),
             key: key.map(str::to_owned),
@@ -169,8 +169,8 @@ fn all_declared() -> Vec<Found> {
 
 #[test]
 fn what_is_scarce_says_who_pays_for_it() {
-    for Found { file, field, key } in all_declared() {
-        let Some(row) = SCARCE.iter().find(|row| row.at == (&*file, &*field)) else {
+    for LimitField { file, field, key } in all_declared() {
+        let Some(row) = LIMITED_RESOURCES.iter().find(|row| row.at == (&*file, &*field)) else {
             panic!("{file}: `{field}` bounds something, so SCARCE must say whose a share of it is")
         };
         assert_eq!(key.as_deref(), row.payer.key(), "{file}: `{field}` is kept by another key than SCARCE says");
@@ -181,7 +181,7 @@ fn what_is_scarce_says_who_pays_for_it() {
 fn nothing_is_bounded_beside_a_field() {
     for (file, code) in all_sources() {
         for constructor in ["Semaphore::new(", "Turns::new(", "Amounts::new(", "Room::new("] {
-            let is_listed = SCARCE.iter().any(|row| row.at.0 == file);
+            let is_listed = LIMITED_RESOURCES.iter().any(|row| row.at.0 == file);
             assert!(!code.contains(constructor) || is_listed, "{file} calls {constructor}), and has no row in SCARCE");
         }
     }
@@ -190,14 +190,17 @@ fn nothing_is_bounded_beside_a_field() {
 #[test]
 fn what_is_listed_is_there() {
     let (declared, sources) = (all_declared(), all_sources());
-    for Scarce { at: (file, field), payer, all, share } in SCARCE {
+    for LimitedResource { at: (file, field), payer, all, share } in LIMITED_RESOURCES {
         let is_there = declared.iter().any(|found| found.file == *file && found.field == *field);
         assert!(is_there, "{file}: there is no `{field}`");
         let code = &sources.iter().find(|(path, _)| path == file).unwrap().1;
         for word in [all, share] {
             assert!(code.contains(word), "{file}: there is no {word}");
         }
-        assert!(!matches!(payer, Payer::Platform(reason) if reason.is_empty()), "{file}: `{field}` has no reason");
+        assert!(
+            !matches!(payer, ResourcePayer::Platform(reason) if reason.is_empty()),
+            "{file}: `{field}` has no reason"
+        );
     }
 }
 

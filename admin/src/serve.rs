@@ -18,10 +18,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     app::{App, AppTasks},
-    bounds::Bounds,
+    bounds::ConcurrencyLimits,
     jobs,
-    listener::{self, BoundedListener, Connections},
-    reload::Reload,
+    listener::{self, BoundedListener, ConnectionCount},
+    reload::ConfigReload,
 };
 
 /// Maximum wait for Postgres and Redis before the first connection is accepted.
@@ -41,9 +41,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Serves until SIGTERM or SIGINT, then waits for running requests and tasks. SIGHUP reloads the configuration.
 pub async fn serve(app: App, tasks: AppTasks, reloader: Reloader) -> anyhow::Result<()> {
-    let reload = Reload::new(reloader, app.clone())?;
+    let reload = ConfigReload::new(reloader, app.clone())?;
     db::bring_up_to_date(&app.config.postgres).await.context("the database could not be brought up to date")?;
-    let mut watch = app.watch();
+    let mut watch = app.ownership_watch();
     watch.start().await?;
     warn_of_retired_plans(&app).await.context("the plans of subscriptions could not be read")?;
     // Cancelled after the last request, which may still wait for the edges.
@@ -64,7 +64,7 @@ pub async fn serve(app: App, tasks: AppTasks, reloader: Reloader) -> anyhow::Res
     jobs::start(&live);
     let reloading = tokio::spawn(reload.run());
     let listener = BoundedListener::new(listener, app.config.admin.connections);
-    let closing = close(app.stopping.clone(), listener.connections());
+    let closing = wait_to_close(app.stopping.clone(), listener.connections());
     // Without it, the kernel delays small responses. Serve even if it cannot be set.
     let listener = listener.tap_io(|connection| drop(connection.tcp().set_nodelay(true)));
     let server = axum::serve(listener, service).with_graceful_shutdown(closing);
@@ -99,11 +99,11 @@ pub async fn serve(app: App, tasks: AppTasks, reloader: Reloader) -> anyhow::Res
 }
 
 /// Waits until the listener should close: health checks have seen that it is `stopping`, and no connection is waiting.
-async fn close(stopping: CancellationToken, connections: Connections) {
+async fn wait_to_close(stopping: CancellationToken, connections: ConnectionCount) {
     stopping.cancelled().await;
     // Without connections, there is no client to notify.
     let left_alone = async {
-        while !connections.is_none_open() {
+        while !connections.is_empty() {
             sleep(LOOK_EVERY).await;
         }
     };
@@ -111,7 +111,7 @@ async fn close(stopping: CancellationToken, connections: Connections) {
     let quiet = async {
         loop {
             sleep(QUIET).await;
-            if connections.is_none_waiting() {
+            if connections.is_backlog_empty() {
                 return;
             }
         }
@@ -121,7 +121,7 @@ async fn close(stopping: CancellationToken, connections: Connections) {
 
 /// Waits until everything has `ended`, beyond [`STOP_WAIT`] only while there are uploads; stalled ones are refused
 /// before that. Returns whether everything has ended.
-async fn drain(ended: impl Future<Output = ()>, bounds: &Bounds) -> bool {
+async fn drain(ended: impl Future<Output = ()>, bounds: &ConcurrencyLimits) -> bool {
     let mut ended = pin!(ended);
     let uploads = async {
         sleep(LEAVE + BACKLOG_WAIT + STOP_WAIT).await;

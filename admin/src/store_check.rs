@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use db::upkeep::{
     job_leases, pack_copies,
-    pack_faults::{self, Ownership},
+    pack_faults::{self, DeploymentOwner},
 };
 use domain::{DeploymentId, Timestamp};
-use packs::{Pace, PackFault, StoreError};
+use packs::{PackFault, ReadPace, StoreError};
 use serde::{Deserialize, Serialize};
 
 use crate::{app::App, metrics};
@@ -31,7 +31,7 @@ const DAY: Duration = Duration::from_hours(24);
 
 /// A fault of a deployment's pack.
 #[derive(Debug, Serialize)]
-pub struct Finding {
+pub struct PackFinding {
     /// The deployment.
     pub deployment: DeploymentId,
     /// The project, or the three words of a share.
@@ -48,7 +48,7 @@ pub struct Finding {
 
 /// The progress of a round through the store, stored in the database.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Round {
+struct CheckRound {
     began: Timestamp,
     /// Bytes per second.
     rate: u64,
@@ -64,45 +64,45 @@ struct Round {
 }
 
 /// Reads an entire pack. Returns its fault after recording it and, if `is_repairing`, repairing it.
-pub async fn check_one(
+pub async fn check_pack(
     app: &App,
     id: &DeploymentId,
-    pace: &mut Pace,
+    pace: &mut ReadPace,
     is_repairing: bool,
-) -> anyhow::Result<(u64, Option<Finding>)> {
+) -> anyhow::Result<(u64, Option<PackFinding>)> {
     let step = app.store.check_whole(id, pace).await?;
-    Ok((step.read, conclude(app, id, step.fault, is_repairing).await?))
+    Ok((step.read, record_outcome(app, id, step.fault, is_repairing).await?))
 }
 
 /// Records the outcome of a check.
-async fn conclude(
+async fn record_outcome(
     app: &App,
     id: &DeploymentId,
     fault: Option<PackFault>,
     is_repairing: bool,
-) -> anyhow::Result<Option<Finding>> {
+) -> anyhow::Result<Option<PackFinding>> {
     let now = app.clock.now();
     let Some(fault) = fault else {
-        if pack_faults::repaired(&app.db, id, now).await? {
+        if pack_faults::mark_repaired(&app.db, id, now).await? {
             tracing::info!(deployment = %id, "a pack that was lost or damaged is whole again");
         }
         return Ok(None);
     };
     // It may have been deleted during the check.
-    let Some(Ownership { project, owner }) = pack_faults::ownership(&app.db, id).await? else { return Ok(None) };
+    let Some(DeploymentOwner { project, owner }) = pack_faults::find_owner(&app.db, id).await? else { return Ok(None) };
     let (kind, paths) = (fault.kind.as_str(), fault.paths);
     let count = i32::try_from(paths.len()).unwrap_or(i32::MAX);
-    pack_faults::found(&app.db, id, kind, paths.first().map(String::as_str), count, now).await?;
+    pack_faults::record(&app.db, id, kind, paths.first().map(String::as_str), count, now).await?;
     let first = paths.first().map_or("(manifest)", String::as_str);
     tracing::error!(deployment = %id, project, owner, kind, path = first, files = count, "a pack is lost or damaged");
     let repaired = is_repairing && repair(app, id).await?;
-    Ok(Some(Finding { deployment: id.clone(), project, owner, kind, paths, repaired }))
+    Ok(Some(PackFinding { deployment: id.clone(), project, owner, kind, paths, repaired }))
 }
 
 /// Restores a pack from the replica, which must have all of it. Its remains in the store are set aside.
 async fn repair(app: &App, id: &DeploymentId) -> anyhow::Result<bool> {
     let Some(replica) = &app.replica else { return Ok(false) };
-    let pack = match replica.fetch(id, &mut Pace::new(None)).await {
+    let pack = match replica.fetch(id, &mut ReadPace::new(None)).await {
         Ok(pack) => pack,
         Err(error @ (StoreError::NotFound | StoreError::Damaged(_))) => {
             tracing::error!(deployment = %id, %error, "a pack cannot be repaired: the replica does not have it whole");
@@ -111,25 +111,25 @@ async fn repair(app: &App, id: &DeploymentId) -> anyhow::Result<bool> {
         Err(error) => return Err(anyhow::Error::from(error).context("the replica cannot be read")),
     };
     app.store.replace(id, pack, app.clock.now()).await?;
-    if let Some(fault) = app.store.check_whole(id, &mut Pace::new(None)).await?.fault {
+    if let Some(fault) = app.store.check_whole(id, &mut ReadPace::new(None)).await?.fault {
         tracing::error!(deployment = %id, kind = fault.kind.as_str(), "a pack that was taken back is damaged again");
         return Ok(false);
     }
-    pack_faults::repaired(&app.db, id, app.clock.now()).await?;
+    pack_faults::mark_repaired(&app.db, id, app.clock.now()).await?;
     tracing::info!(deployment = %id, "a pack was taken back from the replica");
     Ok(true)
 }
 
 /// Continues the round through the store for at most `time`, and starts the next one when it is due. Returns the number
 /// of packs finished. `job` is the job whose row stores the progress.
-pub(crate) async fn go_on(app: &App, job: &str, time: Duration) -> anyhow::Result<u64> {
+pub(crate) async fn continue_round(app: &App, job: &str, time: Duration) -> anyhow::Result<u64> {
     let days = u64::from(app.config.store.check_days);
     if days == 0 {
         return Ok(0);
     }
     let now = app.clock.now();
     let stored = job_leases::cursor(&app.db, job).await?;
-    let last: Option<Round> = stored.and_then(|text| serde_json::from_str(&text).ok());
+    let last: Option<CheckRound> = stored.and_then(|text| serde_json::from_str(&text).ok());
     let due = |began| now.since(began) >= DAY * u32::try_from(days).unwrap_or(1);
     let mut round = match last {
         Some(round) if round.ended.is_none() || !due(round.began) => round,
@@ -143,19 +143,19 @@ pub(crate) async fn go_on(app: &App, job: &str, time: Duration) -> anyhow::Resul
         done = outcome?;
     }
     metrics::store_checked(round.last_whole);
-    metrics::store_faults(&pack_faults::counts(&app.db).await?);
+    metrics::store_faults(&pack_faults::count_by_kind(&app.db).await?);
     Ok(done)
 }
 
-async fn begin(app: &App, now: Timestamp, days: u64, last_whole: Option<Timestamp>) -> anyhow::Result<Round> {
+async fn begin(app: &App, now: Timestamp, days: u64, last_whole: Option<Timestamp>) -> anyhow::Result<CheckRound> {
     let bytes = u64::try_from(pack_faults::stored_bytes(&app.db).await?).unwrap_or_default();
     let seconds = days * DAY.as_secs() * ROUND_PERCENT / 100;
     let rate = (bytes / seconds).max(LEAST_RATE).min(app.config.store.check_bytes_per_second.0).max(1);
-    Ok(Round { began: now, rate, is_live: true, after: None, within: None, ended: None, last_whole })
+    Ok(CheckRound { began: now, rate, is_live: true, after: None, within: None, ended: None, last_whole })
 }
 
-async fn steps(app: &App, round: &mut Round, time: Duration) -> anyhow::Result<u64> {
-    let mut pace = Pace::new(Some(round.rate));
+async fn steps(app: &App, round: &mut CheckRound, time: Duration) -> anyhow::Result<u64> {
+    let mut pace = ReadPace::new(Some(round.rate));
     let mut left = round.rate.saturating_mul(time.as_secs());
     let mut done = 0;
     while left > 0 && done < PAGE.unsigned_abs() {
@@ -183,7 +183,7 @@ async fn steps(app: &App, round: &mut Round, time: Duration) -> anyhow::Result<u
         }
         // A step that started within the data has not seen all of it.
         if step.fault.is_some() || from == 0 {
-            conclude(app, &id, step.fault, app.replica.is_some()).await?;
+            record_outcome(app, &id, step.fault, app.replica.is_some()).await?;
         }
         (round.after, round.within) = (Some(id), None);
         done += 1;
@@ -193,32 +193,32 @@ async fn steps(app: &App, round: &mut Round, time: Duration) -> anyhow::Result<u
 
 /// The progress of copying to the replica, stored in the database.
 #[derive(Debug, Serialize, Deserialize)]
-struct Copies {
+struct CopyProgress {
     replica: String,
     began: Timestamp,
     after: Option<DeploymentId>,
 }
 
 /// Copies up to [`COPIES`] packs that the replica lacks, oldest first. Returns their number.
-pub(crate) async fn copy(app: &App, job: &str) -> anyhow::Result<u64> {
+pub(crate) async fn copy_to_replica(app: &App, job: &str) -> anyhow::Result<u64> {
     let (Some(replica), Some(url)) = (&app.replica, &app.config.store.replica_url) else { return Ok(0) };
     let now = app.clock.now();
     let stored = job_leases::cursor(&app.db, job).await?;
-    let stored: Option<Copies> = stored.and_then(|text| serde_json::from_str(&text).ok());
+    let stored: Option<CopyProgress> = stored.and_then(|text| serde_json::from_str(&text).ok());
     let current = stored.filter(|copies| copies.replica == url.as_str() && now.since(copies.began) <= COPIES_ANEW);
-    let mut copies = current.unwrap_or_else(|| Copies { replica: url.to_string(), began: now, after: None });
-    let missing = pack_copies::missing(&app.db, url.as_str(), copies.after.as_ref(), COPIES).await?;
+    let mut copies = current.unwrap_or_else(|| CopyProgress { replica: url.to_string(), began: now, after: None });
+    let missing = pack_copies::list_missing(&app.db, url.as_str(), copies.after.as_ref(), COPIES).await?;
     let mut copied = 0;
     for id in &missing {
-        match app.store.fetch(id, &mut Pace::new(None)).await {
+        match app.store.fetch(id, &mut ReadPace::new(None)).await {
             Ok(pack) => {
                 replica.put_copy(id, pack).await?;
-                pack_copies::copied(&app.db, id, url.as_str(), app.clock.now()).await?;
+                pack_copies::mark_copied(&app.db, id, url.as_str(), app.clock.now()).await?;
                 copied += 1;
             }
             // Lost before it was copied: record it, and continue with the others.
             Err(StoreError::NotFound | StoreError::Damaged(_)) => {
-                check_one(app, id, &mut Pace::new(None), false).await?;
+                check_pack(app, id, &mut ReadPace::new(None), false).await?;
             }
             Err(error) => return Err(error.into()),
         }

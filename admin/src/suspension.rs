@@ -5,14 +5,14 @@ use std::{sync::Arc, time::Duration};
 use anyhow::Context as _;
 use config::Config;
 use db::{
-    audit::{Actor, Entry},
+    audit::{Actor, NewAuditEntry},
     projects::{
-        suspended_orgs::{self, OrgOfPerson},
+        suspended_orgs::{self, AffiliatedOrg},
         suspension::{self, NamedAccount, set_suspended},
     },
 };
 use domain::{
-    Account, OrgId, OrgName, ProjectName, ShareName, UserId, audit::Action, changes::Subject, site::Suspension,
+    Account, OrgId, OrgName, ProjectName, ShareName, UserId, audit::Action, changes::ChangeSubject, site::Suspension,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -23,7 +23,7 @@ const LISTEN_WAIT: Duration = Duration::from_secs(5);
 
 /// A site that was suspended or resumed.
 #[derive(Debug)]
-pub struct Changed {
+pub struct SuspendedSiteChange {
     /// The project's name.
     pub project: ProjectName,
     /// The propagation of the change.
@@ -32,7 +32,7 @@ pub struct Changed {
 
 /// Suspends the site `name` for `reason`, or resumes it if `reason` is `None`. `name` is a project's name, which is
 /// unique on the platform, or the three words of a share. Returns once every running edge has applied the change.
-pub async fn set(config: Arc<Config>, name: &str, reason: Option<Suspension>) -> anyhow::Result<Changed> {
+pub async fn set(config: Arc<Config>, name: &str, reason: Option<Suspension>) -> anyhow::Result<SuspendedSiteChange> {
     let (project, share): (Option<ProjectName>, Option<ShareName>) = (name.parse().ok(), name.parse().ok());
     anyhow::ensure!(
         project.is_some() || share.is_some(),
@@ -43,7 +43,7 @@ pub async fn set(config: Arc<Config>, name: &str, reason: Option<Suspension>) ->
             return Ok(changed);
         }
         let deleted = match &project {
-            Some(project) => suspension::owner_of_deleted(&app.db, project, app.clock.now()).await?,
+            Some(project) => suspension::find_deleted_owner(&app.db, project, app.clock.now()).await?,
             None => None,
         };
         anyhow::bail!(match deleted {
@@ -59,7 +59,7 @@ pub async fn set(config: Arc<Config>, name: &str, reason: Option<Suspension>) ->
 
 /// An account that was suspended or resumed.
 #[derive(Debug)]
-pub struct ChangedAccount {
+pub struct SuspendedAccountChange {
     /// The account.
     pub account: Account,
     /// The login of the person, or the name of the organization.
@@ -105,7 +105,7 @@ impl std::fmt::Display for OrgOutcome {
 
 /// A change of an account's suspension.
 #[derive(Debug, Clone, Copy)]
-pub enum Order {
+pub enum SuspensionOrder {
     /// Suspends the account.
     Suspend {
         /// The reason.
@@ -119,9 +119,13 @@ pub enum Order {
 
 /// Suspends the account `name`, or ends its suspension. `name` is a person's login, an organization's name, or the id
 /// of either. Returns once every running edge has applied the change.
-pub async fn set_account(config: Arc<Config>, name: &str, order: Order) -> anyhow::Result<ChangedAccount> {
+pub async fn set_account(
+    config: Arc<Config>,
+    name: &str,
+    order: SuspensionOrder,
+) -> anyhow::Result<SuspendedAccountChange> {
     with_edges(config, async |app| {
-        let mut named = suspension::named(&app.db, name).await?;
+        let mut named = suspension::find_named_accounts(&app.db, name).await?;
         let ids: Vec<&str> = named.iter().map(|found| found.account.as_str()).collect();
         anyhow::ensure!(
             named.len() < 2,
@@ -134,22 +138,22 @@ pub async fn set_account(config: Arc<Config>, name: &str, order: Order) -> anyho
         let mut change = app.change(Actor::Platform).await?;
         let now = change.now();
         let reason = match order {
-            Order::Suspend { reason, .. } => Some(reason),
-            Order::Resume => None,
+            SuspensionOrder::Suspend { reason, .. } => Some(reason),
+            SuspensionOrder::Resume => None,
         };
         let touched = suspension::set_account_suspended(&mut change, &account, reason, now).await?;
         change.touch(touched);
         let action = if reason.is_some() { Action::AccountSuspend } else { Action::AccountResume };
         let (entry, orgs) = match &account {
-            Account::User(user) => (Entry::of_person(action, user), set_orgs(&mut change, user, order).await?),
-            Account::Org(org) => (Entry::of_org(action, org, &name.parse()?), Vec::new()),
+            Account::User(user) => (NewAuditEntry::for_person(action, user), set_orgs(&mut change, user, order).await?),
+            Account::Org(org) => (NewAuditEntry::for_org(action, org, &name.parse()?), Vec::new()),
         };
         change.audit(match reason {
             Some(reason) => entry.with("reason", reason.as_str()),
             None => entry,
         });
         let propagation = change.commit().await?;
-        Ok(ChangedAccount { account, name, orgs, propagation })
+        Ok(SuspendedAccountChange { account, name, orgs, propagation })
     })
     .await
 }
@@ -159,17 +163,17 @@ pub async fn set_account(config: Arc<Config>, name: &str, order: Order) -> anyho
 async fn set_orgs(
     change: &mut Change<'_>,
     person: &UserId,
-    order: Order,
+    order: SuspensionOrder,
 ) -> anyhow::Result<Vec<(OrgName, OrgOutcome)>> {
     let resumed = match order {
-        Order::Suspend { .. } => Vec::new(),
-        Order::Resume => resume_with(change, person).await?,
+        SuspensionOrder::Suspend { .. } => Vec::new(),
+        SuspensionOrder::Resume => resume_with(change, person).await?,
     };
     let mut outcomes: Vec<_> = resumed.iter().map(|name| (name.clone(), OrgOutcome::Resumed)).collect();
-    let orgs = suspended_orgs::of_person(&mut **change, person).await?;
+    let orgs = suspended_orgs::list_for_person(&mut **change, person).await?;
     for org in orgs.into_iter().filter(|org| !resumed.contains(&org.name)) {
         if org.is_owner {
-            change.touch(Subject::Org(org.id.clone()));
+            change.touch(ChangeSubject::Org(org.id.clone()));
         }
         if let Some(outcome) = set_org(change, person, &org, order).await? {
             outcomes.push((org.name, outcome));
@@ -183,10 +187,10 @@ async fn set_orgs(
 async fn set_org(
     change: &mut Change<'_>,
     person: &UserId,
-    org: &OrgOfPerson,
-    order: Order,
+    org: &AffiliatedOrg,
+    order: SuspensionOrder,
 ) -> Result<Option<OrgOutcome>, sqlx::Error> {
-    let Order::Suspend { reason, with_orgs } = order else {
+    let SuspensionOrder::Suspend { reason, with_orgs } = order else {
         return Ok(org.is_suspended.then_some(OrgOutcome::StaysSuspended));
     };
     if org.is_suspended {
@@ -206,7 +210,7 @@ async fn set_org(
         return Ok(Some(OrgOutcome::SuspendedBefore));
     };
     change.touch(touched);
-    let entry = Entry::of_org(Action::AccountSuspend, &org.id, &org.name);
+    let entry = NewAuditEntry::for_org(Action::AccountSuspend, &org.id, &org.name);
     change.audit(entry.with("reason", reason.as_str()).with("with", person.as_str()));
     Ok(Some(OrgOutcome::Suspended))
 }
@@ -214,13 +218,13 @@ async fn set_org(
 /// Ends the suspension of the organizations that were suspended with a person. Returns their names.
 async fn resume_with(change: &mut Change<'_>, person: &UserId) -> Result<Vec<OrgName>, sqlx::Error> {
     let now = change.now();
-    let orgs: Vec<(OrgId, OrgName)> = suspended_orgs::suspended_with(&mut **change, person).await?;
+    let orgs: Vec<(OrgId, OrgName)> = suspended_orgs::list_suspended_with(&mut **change, person).await?;
     for (id, name) in &orgs {
         let account = Account::Org(id.clone());
         let touched = suspension::set_account_suspended(change, &account, None, now).await?;
         change.touch(touched);
-        change.touch(Subject::Org(id.clone()));
-        change.audit(Entry::of_org(Action::AccountResume, id, name).with("with", person.as_str()));
+        change.touch(ChangeSubject::Org(id.clone()));
+        change.audit(NewAuditEntry::for_org(Action::AccountResume, id, name).with("with", person.as_str()));
     }
     Ok(orgs.into_iter().map(|(_, name)| name).collect())
 }
@@ -229,10 +233,10 @@ async fn resume_with(change: &mut Change<'_>, person: &UserId) -> Result<Vec<Org
 async fn with_edges<T>(config: Arc<Config>, work: impl AsyncFnOnce(&App) -> anyhow::Result<T>) -> anyhow::Result<T> {
     let (app, edges) = App::new(config)?;
     db::bring_up_to_date(&app.config.postgres).await.context("the database could not be brought up to date")?;
-    app.watch().start().await?;
+    app.ownership_watch().start().await?;
     let stop = CancellationToken::new();
     let edges = tokio::spawn(edges.run(stop.clone()));
-    app.edges.listen(LISTEN_WAIT).await;
+    app.edges.wait_for_heartbeats(LISTEN_WAIT).await;
     let done = work(&app).await;
     stop.cancel();
     edges.await?;
@@ -244,16 +248,16 @@ async fn change(
     name: Option<&ProjectName>,
     share: Option<&ShareName>,
     reason: Option<Suspension>,
-) -> anyhow::Result<Option<Changed>> {
+) -> anyhow::Result<Option<SuspendedSiteChange>> {
     let mut change = app.change(Actor::Platform).await?;
     let now = change.now();
     let Some((project, touched)) = set_suspended(&mut change, name, share, reason, now).await? else { return Ok(None) };
     let entry = match reason {
-        Some(reason) => Entry::of_project(Action::ProjectSuspend, &project).with("reason", reason.as_str()),
-        None => Entry::of_project(Action::ProjectResume, &project),
+        Some(reason) => NewAuditEntry::for_project(Action::ProjectSuspend, &project).with("reason", reason.as_str()),
+        None => NewAuditEntry::for_project(Action::ProjectResume, &project),
     };
     change.audit(entry);
     change.touch(touched);
     let propagation = change.commit().await?;
-    Ok(Some(Changed { project: project.name, propagation }))
+    Ok(Some(SuspendedSiteChange { project: project.name, propagation }))
 }

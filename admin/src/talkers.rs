@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use live::{
     Redis,
-    bus::{EdgeTop, TOP_CHANNEL, TopQuestion},
+    bus::{TOP_CHANNEL, TopClientsQuery, TopClientsReply},
 };
 use tokio::time::{Instant, timeout_at};
 
@@ -15,8 +15,8 @@ const ANSWER_WAIT: Duration = Duration::from_secs(2);
 const EDGES: usize = 1_000;
 
 /// Returns the `count` clients that used the most of each answering edge in the last minute, by edge name.
-pub async fn ask(redis: &Redis, count: usize) -> anyhow::Result<Vec<EdgeTop>> {
-    let question = TopQuestion::new(hex::encode(rand::random::<[u8; 12]>()), count);
+pub async fn fetch_top_clients(redis: &Redis, count: usize) -> anyhow::Result<Vec<TopClientsReply>> {
+    let question = TopClientsQuery::new(hex::encode(rand::random::<[u8; 12]>()), count);
     let mut subscription = redis.subscriber().await?;
     subscription.subscribe(question.reply_channel()).await?;
     let deadline = Instant::now() + ANSWER_WAIT;
@@ -26,7 +26,7 @@ pub async fn ask(redis: &Redis, count: usize) -> anyhow::Result<Vec<EdgeTop>> {
     while edges.len() < EDGES
         && let Ok(Some(message)) = timeout_at(deadline, answers.next()).await
     {
-        if let Ok(edge) = serde_json::from_slice::<EdgeTop>(message.get_payload_bytes()) {
+        if let Ok(edge) = serde_json::from_slice::<TopClientsReply>(message.get_payload_bytes()) {
             edges.push(edge);
         }
     }
@@ -35,7 +35,7 @@ pub async fn ask(redis: &Redis, count: usize) -> anyhow::Result<Vec<EdgeTop>> {
 }
 
 /// Formats the answers as a table for people.
-pub fn table(edges: &[EdgeTop]) -> String {
+pub fn table(edges: &[TopClientsReply]) -> String {
     if edges.is_empty() {
         return "No edge answers.\n".to_owned();
     }
@@ -74,7 +74,8 @@ mod tests {
             bytes: 6_000,
             refusals: 7,
         };
-        let text = table(&[EdgeTop { edge: "e1".to_owned(), name: "node-7".to_owned(), clients: vec![client] }]);
+        let text =
+            table(&[TopClientsReply { edge: "e1".to_owned(), name: "node-7".to_owned(), clients: vec![client] }]);
         assert!(text.starts_with("edge e1 on node-7, the last minute\n"), "{text}");
         let line = text.lines().last().unwrap();
         assert_eq!(line.split_whitespace().collect::<Vec<_>>(), ["2001:db8::/64", "3", "4", "500", "7", "6000"]);

@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use db::{
-    audit::{Actor, Entry},
-    billing::profiles::{self, Profile},
+    audit::{Actor, NewAuditEntry},
+    billing::profiles::{self, InvoiceProfile},
     orgs,
 };
 use domain::{Account, Timestamp, audit::Action, billing::vat::VatStatus};
@@ -15,7 +15,7 @@ use domain::{Account, Timestamp, audit::Action, billing::vat::VatStatus};
 use crate::{
     app::App,
     mail::notices::{Notice, notify},
-    vat::{Asker, VatAnswer, VatError},
+    vat::{CheckQueue, VatAnswer, VatError},
 };
 
 /// The time for which an answer counts without another check.
@@ -33,7 +33,7 @@ const DOUBLINGS: i32 = 16;
 const UNCONFIRMED_AFTER: Duration = Duration::from_hours(60 * 24);
 
 /// Returns whether the number of `profile` needs no check: it has none, or was confirmed within the last 24 hours.
-pub fn is_fresh(profile: &Profile, now: Timestamp) -> bool {
+pub fn is_fresh(profile: &InvoiceProfile, now: Timestamp) -> bool {
     let is_recent = profile.vat_checked_at.is_some_and(|at| now.since(at) < FRESH);
     profile.vat_number.is_none() || (profile.vat_status == Some(VatStatus::Valid) && is_recent)
 }
@@ -41,7 +41,11 @@ pub fn is_fresh(profile: &Profile, now: Timestamp) -> bool {
 /// Checks the number of `profile` at the registry, stores the outcome, and notifies the owners if it became invalid.
 ///
 /// Returns the resulting details. Without an answer, a number confirmed within the last 60 days stays valid.
-pub async fn check_again(app: &App, profile: Profile, asker: Asker<'_>) -> Result<Option<Profile>, sqlx::Error> {
+pub async fn check_again(
+    app: &App,
+    profile: InvoiceProfile,
+    asker: CheckQueue<'_>,
+) -> Result<Option<InvoiceProfile>, sqlx::Error> {
     let Some(number) = profile.vat_number.clone() else { return Ok(Some(profile)) };
     let answer = app.vat.check(&number, asker).await;
     if let Err(VatError::Busy(_)) = answer {
@@ -53,7 +57,7 @@ pub async fn check_again(app: &App, profile: Profile, asker: Asker<'_>) -> Resul
     }
     let mut change = app.change(Actor::Platform).await?;
     let now = change.now();
-    let mut checked = after(&profile, answer, now);
+    let mut checked = apply_answer(&profile, answer, now);
     let org = match &profile.account {
         Account::User(_) => None,
         Account::Org(id) => {
@@ -65,14 +69,14 @@ pub async fn check_again(app: &App, profile: Profile, asker: Asker<'_>) -> Resul
             name.map(|name| (id.clone(), name))
         }
     };
-    if !profiles::note_check(&mut change, &checked).await? {
+    if !profiles::record_check(&mut change, &checked).await? {
         // The number changed meanwhile, and was checked when it was stored.
         return profiles::find(&mut *change, &profile.account).await;
     }
     if profile.vat_status != checked.vat_status
         && let Some((id, name)) = org
     {
-        let entry = Entry::of_org(Action::BillingVatStatus, &id, &name)
+        let entry = NewAuditEntry::for_org(Action::BillingVatStatus, &id, &name)
             .with("vat_number", number.as_str())
             .with("from", profile.vat_status.map(VatStatus::as_str))
             .with("to", checked.vat_status.map(VatStatus::as_str));
@@ -88,12 +92,17 @@ pub async fn check_again(app: &App, profile: Profile, asker: Asker<'_>) -> Resul
 }
 
 /// Returns `profile` updated with the registry's answer.
-pub fn after(profile: &Profile, answer: Result<VatAnswer, VatError>, now: Timestamp) -> Profile {
-    let asked = Profile { vat_failures: 0, ..profile.clone() };
-    let answered =
-        Profile { vat_checked_at: Some(now), vat_consultation: None, vat_name: None, vat_address: None, ..asked };
+pub fn apply_answer(profile: &InvoiceProfile, answer: Result<VatAnswer, VatError>, now: Timestamp) -> InvoiceProfile {
+    let asked = InvoiceProfile { vat_failures: 0, ..profile.clone() };
+    let answered = InvoiceProfile {
+        vat_checked_at: Some(now),
+        vat_consultation: None,
+        vat_name: None,
+        vat_address: None,
+        ..asked
+    };
     match answer {
-        Ok(VatAnswer::Valid { name, address, consultation }) => Profile {
+        Ok(VatAnswer::Valid { name, address, consultation }) => InvoiceProfile {
             vat_status: Some(VatStatus::Valid),
             vat_consultation: consultation,
             vat_name: name,
@@ -101,9 +110,11 @@ pub fn after(profile: &Profile, answer: Result<VatAnswer, VatError>, now: Timest
             vat_next_check: Some(now + VALID_AGAIN),
             ..answered
         },
-        Ok(VatAnswer::Unknown) => {
-            Profile { vat_status: Some(VatStatus::Invalid), vat_next_check: Some(now + INVALID_AGAIN), ..answered }
-        }
+        Ok(VatAnswer::Unknown) => InvoiceProfile {
+            vat_status: Some(VatStatus::Invalid),
+            vat_next_check: Some(now + INVALID_AGAIN),
+            ..answered
+        },
         Err(VatError::Busy(_)) => profile.clone(),
         Err(VatError::Unavailable(_)) => {
             let is_recent = profile.vat_checked_at.is_some_and(|at| now.since(at) <= UNCONFIRMED_AFTER);
@@ -114,7 +125,7 @@ pub fn after(profile: &Profile, answer: Result<VatAnswer, VatError>, now: Timest
             };
             let doublings = profile.vat_failures.clamp(0, DOUBLINGS);
             let pause = RETRY.saturating_mul(1 << doublings).min(RETRY_LONGEST);
-            Profile {
+            InvoiceProfile {
                 vat_status: status,
                 vat_failures: profile.vat_failures.saturating_add(1),
                 vat_next_check: Some(now + pause),
@@ -129,12 +140,12 @@ mod tests {
     use domain::{Clock, UserId};
 
     use super::*;
-    use crate::vat::Unavailable;
+    use crate::vat::RegistryUnavailable;
 
     const DAY: Duration = Duration::from_hours(24);
 
-    fn profile(now: Timestamp) -> Profile {
-        Profile {
+    fn profile(now: Timestamp) -> InvoiceProfile {
+        InvoiceProfile {
             account: UserId::new(now).into(),
             name: "Acme".parse().unwrap(),
             country: "DE".parse().unwrap(),
@@ -157,7 +168,7 @@ mod tests {
     }
 
     fn silent() -> Result<VatAnswer, VatError> {
-        Err(VatError::Unavailable(Unavailable::State("MS_UNAVAILABLE".to_owned())))
+        Err(VatError::Unavailable(RegistryUnavailable::State("MS_UNAVAILABLE".to_owned())))
     }
 
     #[test]
@@ -166,29 +177,29 @@ mod tests {
         let mut profile = profile(now);
         let mut pauses = Vec::new();
         for _ in 0..40 {
-            profile = after(&profile, silent(), now);
+            profile = apply_answer(&profile, silent(), now);
             assert_eq!((profile.vat_status, profile.vat_checked_at), (Some(VatStatus::Pending), None));
             pauses.push(profile.vat_next_check.unwrap().since(now));
         }
         assert_eq!(pauses[..3], [RETRY, RETRY * 2, RETRY * 4]);
         assert!(pauses.is_sorted() && pauses.last() == Some(&DAY), "{pauses:?}");
-        let answered = after(&profile, Ok(valid()), now);
+        let answered = apply_answer(&profile, Ok(valid()), now);
         assert_eq!((answered.vat_failures, answered.vat_next_check), (0, Some(now + VALID_AGAIN)));
     }
 
     #[test]
     fn silence_makes_no_number_invalid_and_an_old_confirmation_lapses() {
         let start = Clock::system().now();
-        let confirmed = after(&profile(start), Ok(valid()), start);
+        let confirmed = apply_answer(&profile(start), Ok(valid()), start);
         assert_eq!((confirmed.vat_status, confirmed.vat_checked_at), (Some(VatStatus::Valid), Some(start)));
         for (days, status) in [(28, VatStatus::Valid), (60, VatStatus::Valid), (61, VatStatus::Pending)] {
-            let later = after(&confirmed, silent(), start + DAY * days);
+            let later = apply_answer(&confirmed, silent(), start + DAY * days);
             assert_eq!((later.vat_status, later.vat_checked_at), (Some(status), Some(start)), "{days} days");
             assert_eq!(later.vat_consultation.as_deref(), Some("WAPI1"), "the proof of the last answer is kept");
         }
-        let invalid = after(&confirmed, Ok(VatAnswer::Unknown), start + DAY);
+        let invalid = apply_answer(&confirmed, Ok(VatAnswer::Unknown), start + DAY);
         assert_eq!((invalid.vat_status, invalid.vat_consultation.clone()), (Some(VatStatus::Invalid), None));
-        assert_eq!(after(&invalid, silent(), start + DAY * 90).vat_status, Some(VatStatus::Invalid));
-        assert_eq!(after(&invalid, Ok(valid()), start + DAY * 90).vat_status, Some(VatStatus::Valid));
+        assert_eq!(apply_answer(&invalid, silent(), start + DAY * 90).vat_status, Some(VatStatus::Invalid));
+        assert_eq!(apply_answer(&invalid, Ok(valid()), start + DAY * 90).vat_status, Some(VatStatus::Valid));
     }
 }

@@ -8,7 +8,7 @@ use std::{
 
 use live::Redis;
 use sqlx::PgPool;
-use telemetry::{Line, Outage};
+use telemetry::{OutageLine, OutageLog};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 /// Interval between two checks.
@@ -22,21 +22,21 @@ const LASTING: Duration = Duration::from_millis(3_500);
 
 /// The health of Postgres and Redis as of the last checks. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct Vitals {
-    postgres: Part,
-    redis: Part,
+pub struct DependencyHealth {
+    postgres: DependencyState,
+    redis: DependencyState,
 }
 
 /// The health of Postgres and Redis at a point in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reading {
+pub struct HealthReading {
     /// Whether Postgres answers.
     pub postgres: bool,
     /// Whether Redis answers.
     pub redis: bool,
 }
 
-impl Reading {
+impl HealthReading {
     /// Returns whether both answer.
     pub fn is_well(self) -> bool {
         self.postgres && self.redis
@@ -45,11 +45,11 @@ impl Reading {
 
 /// When a service last answered.
 #[derive(Debug, Clone, Default)]
-struct Part {
+struct DependencyState {
     answered: Arc<Mutex<Option<Instant>>>,
 }
 
-impl Part {
+impl DependencyState {
     fn note_answer(&self, now: Instant) {
         // The lock is never poisoned: no code panics while holding it.
         *self.answered.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
@@ -61,10 +61,10 @@ impl Part {
     }
 }
 
-impl Vitals {
+impl DependencyHealth {
     /// Returns the health at `now`.
-    pub fn reading(&self, now: Instant) -> Reading {
-        Reading { postgres: self.postgres.is_up(now), redis: self.redis.is_up(now) }
+    pub fn reading(&self, now: Instant) -> HealthReading {
+        HealthReading { postgres: self.postgres.is_up(now), redis: self.redis.is_up(now) }
     }
 
     /// Checks both for as long as it is polled.
@@ -86,13 +86,13 @@ impl Vitals {
     }
 }
 
-async fn follow<Answer>(name: &'static str, part: &Part, ask: impl Fn() -> Answer)
+async fn follow<Answer>(name: &'static str, part: &DependencyState, ask: impl Fn() -> Answer)
 where
     Answer: Future<Output = anyhow::Result<()>>,
 {
     let mut every = interval(LOOK_EVERY);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let outage = Outage::new();
+    let outage = OutageLog::new();
     loop {
         every.tick().await;
         let answer = timeout(PATIENCE, ask()).await;
@@ -100,7 +100,7 @@ where
         let why = match answer {
             Ok(Ok(())) => {
                 part.note_answer(now);
-                if let Some(lasted) = outage.ends() {
+                if let Some(lasted) = outage.record_success() {
                     tracing::info!(seconds = lasted.as_secs(), "{name} answers again");
                 }
                 continue;
@@ -110,7 +110,7 @@ where
         };
         // A service that still counts as up has failed once or twice, as happens on a busy machine.
         if !part.is_up(now)
-            && let Some(Line { lasted, .. }) = outage.fails()
+            && let Some(OutageLine { lasted, .. }) = outage.record_failure()
         {
             tracing::warn!(why, seconds = lasted.as_secs(), "{name} does not answer");
         }
@@ -123,18 +123,18 @@ mod tests {
 
     #[test]
     fn an_answer_counts_for_some_seconds() {
-        let (vitals, start) = (Vitals::default(), Instant::now());
+        let (vitals, start) = (DependencyHealth::default(), Instant::now());
         assert!(!vitals.reading(start).is_well());
         vitals.postgres.note_answer(start);
-        assert_eq!(vitals.reading(start), Reading { postgres: true, redis: false });
+        assert_eq!(vitals.reading(start), HealthReading { postgres: true, redis: false });
         vitals.redis.note_answer(start + PATIENCE);
         assert!(vitals.reading(start + PATIENCE).is_well());
-        assert_eq!(vitals.reading(start + LASTING), Reading { postgres: false, redis: true });
+        assert_eq!(vitals.reading(start + LASTING), HealthReading { postgres: false, redis: true });
     }
 
     #[tokio::test(start_paused = true)]
     async fn one_look_that_fails_is_no_outage() {
-        let part = Part::default();
+        let part = DependencyState::default();
         let looks = Mutex::new(0);
         let ask = || async {
             let mut looks = looks.lock().unwrap();

@@ -14,10 +14,10 @@ use std::{
 use anyhow::{Context as _, ensure};
 
 use crate::{
-    Effort,
-    figures::{quantile, shown},
-    wire::Connection,
-    world::World,
+    BenchEffort,
+    figures::{format_number, quantile},
+    wire::HttpsConnection,
+    world::BenchWorld,
 };
 
 const PROJECT: &str = "flip";
@@ -26,13 +26,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// The timeout until every edge serves a change; the bench then fails.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-struct Sighting {
+struct VersionSighting {
     edge: usize,
     version: Vec<u8>,
     at: Instant,
 }
 
-pub(crate) fn measure(world: &World, effort: Effort) -> anyhow::Result<String> {
+pub(crate) fn measure(world: &BenchWorld, effort: BenchEffort) -> anyhow::Result<String> {
     let versions: [&[u8]; 2] = [b"one", b"two"];
     let deployments = versions.map(|version| publish(world, version));
     let [one, two] = deployments;
@@ -56,11 +56,11 @@ pub(crate) fn measure(world: &World, effort: Effort) -> anyhow::Result<String> {
 
 /// Activates the two deployments in turn, waiting each time until every edge serves the active one.
 fn flip(
-    world: &World,
+    world: &BenchWorld,
     deployments: &[String; 2],
     versions: [&[u8]; 2],
-    sightings: &mpsc::Receiver<Sighting>,
-    effort: Effort,
+    sightings: &mpsc::Receiver<VersionSighting>,
+    effort: BenchEffort,
 ) -> anyhow::Result<String> {
     let mut api = world.api()?;
     let (mut visible, mut answered, mut receipts) = (Vec::new(), Vec::new(), 0);
@@ -90,21 +90,28 @@ fn flip(
         LOOK_EVERY.as_millis()
     );
     for (name, times) in [("visible on all 3 edges", &visible), ("the API has answered", &answered)] {
-        let at = |share| shown(quantile(times, share));
+        let at = |share| format_number(quantile(times, share));
         let _ = writeln!(text, "| {name} | {} | {} | {} |", at(0.5), at(0.99), at(1.0));
         eprintln!("  {name}: p50 {} ms, p99 {} ms", at(0.5), at(0.99));
     }
     Ok(text)
 }
 
-fn watch(world: &World, host: &str, edge: usize, port: u16, tell: &mpsc::Sender<Sighting>, stop: &AtomicBool) {
+fn watch(
+    world: &BenchWorld,
+    host: &str,
+    edge: usize,
+    port: u16,
+    tell: &mpsc::Sender<VersionSighting>,
+    stop: &AtomicBool,
+) {
     let mut last = Vec::new();
-    let Ok(mut connection) = Connection::open(&world.trust, host, port) else { return };
+    let Ok(mut connection) = HttpsConnection::open(&world.trust, host, port) else { return };
     while !stop.load(Ordering::Relaxed) {
         let Ok(version) = connection.get(host, "/version.txt") else { return };
         if version != last {
             last.clone_from(&version);
-            if tell.send(Sighting { edge, version, at: Instant::now() }).is_err() {
+            if tell.send(VersionSighting { edge, version, at: Instant::now() }).is_err() {
                 return;
             }
         }
@@ -112,7 +119,7 @@ fn watch(world: &World, host: &str, edge: usize, port: u16, tell: &mpsc::Sender<
     }
 }
 
-fn publish(world: &World, version: &[u8]) -> anyhow::Result<String> {
+fn publish(world: &BenchWorld, version: &[u8]) -> anyhow::Result<String> {
     let folder = tempfile::tempdir()?;
     fs::write(folder.path().join("version.txt"), version)?;
     world.svc(&["deploy", &folder.path().display().to_string(), "--project", PROJECT])?;

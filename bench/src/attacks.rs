@@ -5,80 +5,80 @@
 use std::fmt::Write as _;
 
 use crate::{
-    Effort,
-    printed::{self, Suite},
-    world::World,
+    BenchEffort,
+    printed::{self, TestSuite},
+    world::BenchWorld,
 };
 
-struct Table {
+struct AttackTable {
     /// The prefix of the names of the tests that print its rows.
     tests: &'static str,
     /// Its head, without the verdict.
     head: &'static str,
     /// The rule below the head, without the verdict's.
     rule: &'static str,
-    wanted: &'static [Wanted],
+    wanted: &'static [ColumnTarget],
 }
 
-struct Wanted {
+struct ColumnTarget {
     column: usize,
     name: &'static str,
-    bound: Bound,
+    bound: TargetBound,
 }
 
 #[derive(Clone, Copy)]
-enum Bound {
+enum TargetBound {
     AtMost(f64),
     Below(f64),
     AtLeast(f64),
 }
 
-const TABLES: [Table; 3] = [
-    Table {
+const TABLES: [AttackTable; 3] = [
+    AttackTable {
         tests: "f",
         head: "| attack | resident MB at most | files at most | requests of another client | failed | p99 ms | slowest ms |",
         rule: "|---|--:|--:|--:|--:|--:|--:|",
         wanted: &[
-            Wanted { column: 1, name: "resident", bound: Bound::AtMost(700.0) },
-            Wanted { column: 3, name: "requests", bound: Bound::AtLeast(1.0) },
-            Wanted { column: 4, name: "failed", bound: Bound::AtMost(0.0) },
-            Wanted { column: 5, name: "p99", bound: Bound::Below(250.0) },
+            ColumnTarget { column: 1, name: "resident", bound: TargetBound::AtMost(700.0) },
+            ColumnTarget { column: 3, name: "requests", bound: TargetBound::AtLeast(1.0) },
+            ColumnTarget { column: 4, name: "failed", bound: TargetBound::AtMost(0.0) },
+            ColumnTarget { column: 5, name: "p99", bound: TargetBound::Below(250.0) },
         ],
     },
-    Table {
+    AttackTable {
         tests: "uploads",
         head: "| one account | deploys of 1 MB by another | median s | slowest s |",
         rule: "|---|--:|--:|--:|",
-        wanted: &[Wanted { column: 3, name: "slowest", bound: Bound::Below(3.0) }],
+        wanted: &[ColumnTarget { column: 3, name: "slowest", bound: TargetBound::Below(3.0) }],
     },
-    Table {
+    AttackTable {
         tests: "idle",
         head: "| idle connections, TLS, HTTP/1.1 | resident MB before | with them | a minute after they have gone |",
         rule: "|--:|--:|--:|--:|",
         wanted: &[
-            Wanted { column: 0, name: "connections", bound: Bound::AtLeast(15_000.0) },
-            Wanted { column: 2, name: "with them", bound: Bound::AtMost(512.0) },
+            ColumnTarget { column: 0, name: "connections", bound: TargetBound::AtLeast(15_000.0) },
+            ColumnTarget { column: 2, name: "with them", bound: TargetBound::AtMost(512.0) },
         ],
     },
 ];
 
-pub(crate) fn measure(world: &World, _: Effort) -> anyhow::Result<String> {
+pub(crate) fn measure(world: &BenchWorld, _: BenchEffort) -> anyhow::Result<String> {
     let mut text = "An edge with `edge.memory` of 512 MB; its attackers, and the client and the account that are measured, are on \
                     the same two cores, and built for debugging. Each attack lasts a minute, on an edge of its own.\n"
         .to_owned();
     for table in &TABLES {
-        let rows = printed::rows(world, Suite::BlackBox, &format!("attacks::figures::{}", table.tests))?;
-        let rows: Vec<_> = rows.iter().map(|row| table.judged(row)).collect();
+        let rows = printed::rows(world, TestSuite::BlackBox, &format!("attacks::figures::{}", table.tests))?;
+        let rows: Vec<_> = rows.iter().map(|row| table.with_verdict(row)).collect();
         write!(text, "\n{} |\n{}---|\n{}\n", table.head, table.rule, rows.join("\n"))?;
     }
     Ok(text)
 }
 
-impl Table {
-    fn judged(&self, row: &str) -> String {
+impl AttackTable {
+    fn with_verdict(&self, row: &str) -> String {
         let cells: Vec<_> = row.trim().trim_start_matches('|').split('|').map(str::trim).collect();
         let missed = self.wanted.iter().filter(|wanted| !wanted.is_reached(&cells));
-        let missed: Vec<_> = missed.map(Wanted::to_string).collect();
+        let missed: Vec<_> = missed.map(ColumnTarget::to_string).collect();
         let verdict =
             if missed.is_empty() { "reached".to_owned() } else { format!("**not reached**: {}", missed.join(", ")) };
         // A test's remark follows the last cell.
@@ -87,24 +87,24 @@ impl Table {
     }
 }
 
-impl Wanted {
+impl ColumnTarget {
     /// Returns whether the target is reached; a cell without a figure does not reach it.
     fn is_reached(&self, cells: &[&str]) -> bool {
         let figure: Option<f64> = cells.get(self.column).and_then(|cell| cell.parse().ok());
         figure.is_some_and(|figure| match self.bound {
-            Bound::AtMost(bound) => figure <= bound,
-            Bound::Below(bound) => figure < bound,
-            Bound::AtLeast(bound) => figure >= bound,
+            TargetBound::AtMost(bound) => figure <= bound,
+            TargetBound::Below(bound) => figure < bound,
+            TargetBound::AtLeast(bound) => figure >= bound,
         })
     }
 }
 
-impl std::fmt::Display for Wanted {
+impl std::fmt::Display for ColumnTarget {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.bound {
-            Bound::AtMost(bound) => write!(f, "{} at most {bound}", self.name),
-            Bound::Below(bound) => write!(f, "{} under {bound}", self.name),
-            Bound::AtLeast(bound) => write!(f, "{} at least {bound}", self.name),
+            TargetBound::AtMost(bound) => write!(f, "{} at most {bound}", self.name),
+            TargetBound::Below(bound) => write!(f, "{} under {bound}", self.name),
+            TargetBound::AtLeast(bound) => write!(f, "{} at least {bound}", self.name),
         }
     }
 }
@@ -136,7 +136,7 @@ mod tests {
             ),
         ] {
             let cells = row.rsplit_once('|').unwrap().0;
-            assert_eq!(table.judged(row), format!("{cells}{judged}"), "{row}");
+            assert_eq!(table.with_verdict(row), format!("{cells}{judged}"), "{row}");
         }
     }
 }

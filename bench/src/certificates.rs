@@ -4,9 +4,9 @@
 use std::fmt::Write as _;
 
 use crate::{
-    Effort,
-    printed::{self, Suite},
-    world::World,
+    BenchEffort,
+    printed::{self, TestSuite},
+    world::BenchWorld,
 };
 
 /// A table: the test that prints its row, and its head.
@@ -34,13 +34,13 @@ const TABLES: [(&str, &str); 4] = [
     ),
 ];
 
-pub(crate) fn measure(world: &World, _: Effort) -> anyhow::Result<String> {
+pub(crate) fn measure(world: &BenchWorld, _: BenchEffort) -> anyhow::Result<String> {
     let mut text =
         "Debian's pebble issues, with its own waiting off; it, the name server and whoever asks are on the same two \
                     cores, and whoever asks is built for debugging.\n"
             .to_owned();
     for (test, head) in TABLES {
-        let rows = printed::rows(world, Suite::BlackBox, &format!("certificates::figures::{test}"))?;
+        let rows = printed::rows(world, TestSuite::BlackBox, &format!("certificates::figures::{test}"))?;
         write!(text, "\n{head}\n{}\n", rows.join("\n"))?;
     }
     Ok(text)

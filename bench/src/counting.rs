@@ -3,10 +3,10 @@
 use std::{fmt::Write as _, fs};
 
 use crate::{
-    Effort, cpu,
-    figures::{median, shown, shown_rounds, uneven},
-    load::{self, Target},
-    world::{Edge, World},
+    BenchEffort, cpu,
+    figures::{format_number, format_rounds, median, uneven_rounds},
+    load::{self, LoadTarget},
+    world::{BenchWorld, EdgeProcess},
 };
 
 const SERVER_CORE: u32 = 0;
@@ -20,12 +20,12 @@ const HEAD: &str = "A file of 1 KB over TLS, by an edge with `stats.source = \"e
     | | counting | not counting | ratio |\n|---|--:|--:|--:|\n";
 
 #[derive(Clone, Copy)]
-enum Protocol {
+enum HttpProtocol {
     H1,
     H2,
 }
 
-pub(crate) fn measure(world: &World, effort: Effort) -> anyhow::Result<String> {
+pub(crate) fn measure(world: &BenchWorld, effort: BenchEffort) -> anyhow::Result<String> {
     let folder = tempfile::tempdir()?;
     fs::write(folder.path().join(FILE), [b'x'; 1 << 10])?;
     world.svc(&["deploy", &folder.path().display().to_string(), "--project", PROJECT])?;
@@ -35,7 +35,7 @@ pub(crate) fn measure(world: &World, effort: Effort) -> anyhow::Result<String> {
     ];
     let mut text = HEAD.to_owned();
     let mut all = Vec::new();
-    for (name, protocol) in [("HTTP/1.1", Protocol::H1), ("HTTP/2", Protocol::H2)] {
+    for (name, protocol) in [("HTTP/1.1", HttpProtocol::H1), ("HTTP/2", HttpProtocol::H2)] {
         let [mut counting, mut not, mut ratios] = [const { Vec::new() }; 3];
         for edge in &edges {
             per_cpu_second(world, edge, protocol, 1)?;
@@ -51,22 +51,22 @@ pub(crate) fn measure(world: &World, effort: Effort) -> anyhow::Result<String> {
             not.push(measured[1]);
             ratios.push(measured[0] / measured[1]);
         }
-        let ratio = shown(median(&ratios));
-        let _ = writeln!(text, "| {name} | {} | {} | {ratio} |", shown_rounds(&counting), shown_rounds(&not));
+        let ratio = format_number(median(&ratios));
+        let _ = writeln!(text, "| {name} | {} | {} | {ratio} |", format_rounds(&counting), format_rounds(&not));
         eprintln!("  {name}: {ratio} of the requests without counting");
         all.extend([(format!("{name}, counting"), counting), (format!("{name}, not counting"), not)]);
     }
-    text.push_str(&uneven(all.iter().map(|(name, rounds)| (name.clone(), rounds.as_slice()))));
+    text.push_str(&uneven_rounds(all.iter().map(|(name, rounds)| (name.clone(), rounds.as_slice()))));
     Ok(text)
 }
 
-fn per_cpu_second(world: &World, edge: &Edge, protocol: Protocol, seconds: u32) -> anyhow::Result<f64> {
+fn per_cpu_second(world: &BenchWorld, edge: &EdgeProcess, protocol: HttpProtocol, seconds: u32) -> anyhow::Result<f64> {
     let host = world.host(PROJECT);
-    let target = Target { host: &host, port: edge.port, path: FILE, core: LOAD_CORE };
+    let target = LoadTarget { host: &host, port: edge.port, path: FILE, core: LOAD_CORE };
     let before = cpu::spent(edge.program.id());
     let load = match protocol {
-        Protocol::H1 => load::wrk(&target, seconds)?,
-        Protocol::H2 => load::h2load(&target, seconds, &world.state.path().join("h2load.log"))?,
+        HttpProtocol::H1 => load::wrk(&target, seconds)?,
+        HttpProtocol::H2 => load::h2load(&target, seconds, &world.state.path().join("h2load.log"))?,
     };
     let spent = cpu::spent(edge.program.id()).saturating_sub(before);
     Ok(load.requests / spent.as_secs_f64().max(0.01))

@@ -5,16 +5,16 @@ use std::{fmt::Write as _, fs, path::Path, process::Command, time::Instant};
 use anyhow::ensure;
 
 use crate::{
-    Effort,
-    figures::{median, shown},
-    wire::Connection,
-    world::World,
+    BenchEffort,
+    figures::{format_number, median},
+    wire::HttpsConnection,
+    world::BenchWorld,
 };
 
 /// Debian packages with documentation, and the project that each is published to.
 const SITES: [(&str, &str); 2] = [("python3.11-doc", "python-doc"), ("postgresql-doc-15", "postgres-doc")];
 
-pub(crate) fn measure(world: &World, effort: Effort) -> anyhow::Result<String> {
+pub(crate) fn measure(world: &BenchWorld, effort: BenchEffort) -> anyhow::Result<String> {
     let mut text = String::from(
         "`svc deploy FOLDER` as a person runs it, from its start until a new connection got the new version's first byte: walking, \
          packing, uploading, compressing, publishing, acknowledged by every edge. Every run changes a file.\n\n\
@@ -34,18 +34,18 @@ pub(crate) fn measure(world: &World, effort: Effort) -> anyhow::Result<String> {
             let host = world.host(project);
             let start = Instant::now();
             world.svc(&["deploy", &site.display().to_string(), "--project", project])?;
-            let body = Connection::open(&world.trust, &host, world.up.https_port)?.get(&host, "/version.txt")?;
+            let body = HttpsConnection::open(&world.trust, &host, world.up.https_port)?.get(&host, "/version.txt")?;
             seconds.push(start.elapsed().as_secs_f64());
             ensure!(body == version.as_bytes(), "after the deploy had answered, an old version was served");
         }
         let slowest = seconds.iter().copied().fold(0.0, f64::max);
-        eprintln!("  {package}: {} s", shown(median(&seconds)));
+        eprintln!("  {package}: {} s", format_number(median(&seconds)));
         let _ = writeln!(
             text,
             "| {package} | {files} | {:.1} | {} | {} |",
             bytes / 1e6,
-            shown(median(&seconds)),
-            shown(slowest)
+            format_number(median(&seconds)),
+            format_number(slowest)
         );
     }
     Ok(text)

@@ -2,9 +2,9 @@
 //! `tests/events/figures.rs` prints.
 
 use crate::{
-    Effort,
-    printed::{self, Suite},
-    world::World,
+    BenchEffort,
+    printed::{self, TestSuite},
+    world::BenchWorld,
 };
 
 const HEAD: &str = "Streams of 63 people, 16 each, straight at one admin; each event is a variable of a project of theirs, from sending \
@@ -12,7 +12,7 @@ const HEAD: &str = "Streams of 63 people, 16 each, straight at one admin; each e
     | streams | resident more when open, MB | after the events, MB | events | median ms | slowest ms |\n\
     |--:|--:|--:|--:|--:|--:|";
 
-pub(crate) fn measure(world: &World, _: Effort) -> anyhow::Result<String> {
-    let rows = printed::rows(world, Suite::BlackBox, "events::figures::")?;
+pub(crate) fn measure(world: &BenchWorld, _: BenchEffort) -> anyhow::Result<String> {
+    let rows = printed::rows(world, TestSuite::BlackBox, "events::figures::")?;
     Ok(format!("The clients are on the same two cores, and built for debugging.\n\n{HEAD}\n{}\n", rows.join("\n")))
 }

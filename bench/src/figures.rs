@@ -23,12 +23,12 @@ pub(crate) fn spread(values: &[f64]) -> f64 {
     (quantile(values, 1.0) - quantile(values, 0.0)) / median(values).max(f64::MIN_POSITIVE)
 }
 
-pub(crate) fn shown_rounds(values: &[f64]) -> String {
-    format!("{} ({:.0}%)", shown(median(values)), spread(values) * 100.0)
+pub(crate) fn format_rounds(values: &[f64]) -> String {
+    format!("{} ({:.0}%)", format_number(median(values)), spread(values) * 100.0)
 }
 
 /// Names the rounds that differ by more than a tenth, as a warning to the reader. Empty if there are none.
-pub(crate) fn uneven<'r>(rounds: impl Iterator<Item = (String, &'r [f64])>) -> String {
+pub(crate) fn uneven_rounds<'r>(rounds: impl Iterator<Item = (String, &'r [f64])>) -> String {
     let (uneven, even): (Vec<_>, Vec<_>) = rounds.partition(|(_, values)| spread(values) > 0.1);
     let names = |rounds: &[(String, _)]| rounds.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join("; ");
     // Uses the shorter of the two lists.
@@ -42,7 +42,7 @@ pub(crate) fn uneven<'r>(rounds: impl Iterator<Item = (String, &'r [f64])>) -> S
 }
 
 /// Formats a number with three significant digits and thousands separators.
-pub(crate) fn shown(value: f64) -> String {
+pub(crate) fn format_number(value: f64) -> String {
     if value >= 1_000.0 {
         let whole = format!("{value:.0}");
         let (head, tail) = whole.split_at(whole.len() - 3);
@@ -74,9 +74,11 @@ mod tests {
 
     #[test]
     fn rounds_that_differ_are_named() {
-        assert_eq!(shown_rounds(&[95.0, 100.0, 103.0]), "100 (8%)");
+        assert_eq!(format_rounds(&[95.0, 100.0, 103.0]), "100 (8%)");
         let rounds = [("a".to_owned(), [95.0, 100.0, 103.0]), ("b".to_owned(), [80.0, 100.0, 101.0])];
-        let all = |count: usize| uneven(rounds[..count].iter().map(|(name, values)| (name.clone(), values.as_slice())));
+        let all = |count: usize| {
+            uneven_rounds(rounds[..count].iter().map(|(name, values)| (name.clone(), values.as_slice())))
+        };
         assert_eq!(all(1), "");
         assert!(all(2).ends_with("as well: b.\n"), "{}", all(2));
         assert_eq!(spread(&[]).to_bits(), 0.0_f64.to_bits());
@@ -84,9 +86,9 @@ mod tests {
 
     #[test]
     fn numbers_are_shown_for_people() {
-        assert_eq!(shown(1_234_567.0), "1,234,567");
-        assert_eq!(shown(12_345.6), "12,346");
-        assert_eq!(shown(123.4), "123");
-        assert_eq!(shown(1.234), "1.23");
+        assert_eq!(format_number(1_234_567.0), "1,234,567");
+        assert_eq!(format_number(12_345.6), "12,346");
+        assert_eq!(format_number(123.4), "123");
+        assert_eq!(format_number(1.234), "1.23");
     }
 }

@@ -11,26 +11,26 @@ use anyhow::{Context as _, ensure};
 
 use crate::{
     figures,
-    wire::{Connection, Trust},
+    wire::{HttpsConnection, TrustedRoots},
 };
 
 /// The number of threads that open connections, so that the server is not idle while one client computes.
 const DIALERS: usize = 4;
 
-pub(crate) struct Load {
+pub(crate) struct LoadResult {
     pub(crate) requests: f64,
     pub(crate) per_second: f64,
     pub(crate) p99: Duration,
 }
 
-pub(crate) struct Target<'t> {
+pub(crate) struct LoadTarget<'t> {
     pub(crate) host: &'t str,
     pub(crate) port: u16,
     pub(crate) path: &'t str,
     pub(crate) core: u32,
 }
 
-impl Target<'_> {
+impl LoadTarget<'_> {
     fn url(&self) -> String {
         format!("https://{}:{}/{}", self.host, self.port, self.path)
     }
@@ -42,7 +42,7 @@ impl Target<'_> {
     }
 }
 
-pub(crate) fn wrk(target: &Target<'_>, seconds: u32) -> anyhow::Result<Load> {
+pub(crate) fn wrk(target: &LoadTarget<'_>, seconds: u32) -> anyhow::Result<LoadResult> {
     let output = target
         .pinned("wrk")
         .args(["--threads", "1", "--connections", "32", "--latency", "--duration", &format!("{seconds}s")])
@@ -53,7 +53,7 @@ pub(crate) fn wrk(target: &Target<'_>, seconds: u32) -> anyhow::Result<Load> {
     ensure!(!text.contains("Non-2xx") && !text.contains("Socket errors"), "wrk saw errors: {text}");
     let after = |label: &str| text.lines().find_map(|line| line.trim().strip_prefix(label)).map(str::trim);
     let requests = text.lines().find_map(|line| line.trim().split_once(" requests in ")).context("wrk: requests")?.0;
-    Ok(Load {
+    Ok(LoadResult {
         requests: requests.parse()?,
         per_second: after("Requests/sec:").context("wrk: rate")?.parse()?,
         p99: duration(after("99%").context("wrk: 99%")?)?,
@@ -72,7 +72,7 @@ fn duration(text: &str) -> anyhow::Result<Duration> {
     Ok(Duration::from_secs_f64(value * scale))
 }
 
-pub(crate) fn h2load(target: &Target<'_>, seconds: u32, log: &Path) -> anyhow::Result<Load> {
+pub(crate) fn h2load(target: &LoadTarget<'_>, seconds: u32, log: &Path) -> anyhow::Result<LoadResult> {
     let _ = fs::remove_file(log);
     let output = target
         .pinned("h2load")
@@ -94,7 +94,7 @@ pub(crate) fn h2load(target: &Target<'_>, seconds: u32, log: &Path) -> anyhow::R
     // Each line has the start time, the status, and microseconds.
     let micros: Vec<f64> =
         fs::read_to_string(log)?.lines().filter_map(|line| line.rsplit('\t').next()?.parse().ok()).collect();
-    Ok(Load {
+    Ok(LoadResult {
         requests: number_before(line("requests:")?, " succeeded")?,
         per_second: number_before(line("finished in")?, " req/s")?,
         p99: Duration::from_secs_f64(figures::quantile(&micros, 0.99) / 1e6),
@@ -102,7 +102,7 @@ pub(crate) fn h2load(target: &Target<'_>, seconds: u32, log: &Path) -> anyhow::R
 }
 
 /// Opens new connections, each with a full handshake, from a copy of this program on the load core.
-pub(crate) fn handshakes(target: &Target<'_>, seconds: u32, ca_file: &Path) -> anyhow::Result<Load> {
+pub(crate) fn handshakes(target: &LoadTarget<'_>, seconds: u32, ca_file: &Path) -> anyhow::Result<LoadResult> {
     let own = std::env::current_exe()?;
     let output = target
         .pinned(&own.display().to_string())
@@ -113,19 +113,19 @@ pub(crate) fn handshakes(target: &Target<'_>, seconds: u32, ca_file: &Path) -> a
     ensure!(output.status.success(), "dial: {}", String::from_utf8_lossy(&output.stderr));
     let mut fields = text.split_whitespace().map(str::parse::<f64>);
     let mut field = || fields.next().context("dial: too few fields")?.context("dial: not a number");
-    Ok(Load { requests: field()?, per_second: field()?, p99: Duration::from_secs_f64(field()?) })
+    Ok(LoadResult { requests: field()?, per_second: field()?, p99: Duration::from_secs_f64(field()?) })
 }
 
 /// Does the work of that copy; prints `connections per_second p99`.
 pub(crate) fn dial(port: u16, host: &str, seconds: u32, ca_file: &Path) -> anyhow::Result<String> {
-    let trust = Trust::in_file(ca_file)?;
+    let trust = TrustedRoots::in_file(ca_file)?;
     let began = Instant::now();
     let end = began + Duration::from_secs(seconds.into());
     let dialer = || -> anyhow::Result<Vec<f64>> {
         let mut times = Vec::new();
         while Instant::now() < end {
             let start = Instant::now();
-            drop(Connection::open(&trust, host, port)?);
+            drop(HttpsConnection::open(&trust, host, port)?);
             times.push(start.elapsed().as_secs_f64());
         }
         Ok(times)

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::figures::{median, shown};
+use crate::figures::{format_number, median};
 
 /// The copied sizes: one that fits the nearest caches, one that fits the next, and one that fits none.
 const COPIED: [(&str, usize); 3] = [("64 KB", 64 << 10), ("1 MB", 1 << 20), ("64 MB", 64 << 20)];
@@ -71,7 +71,7 @@ impl fmt::Display for Machine {
         write!(f, "Run of {}, on {}, Linux {}; memory copied at", self.today, self.hardware(), self.kernel)?;
         for (number, ((size, _), speed)) in COPIED.iter().zip(self.copies).enumerate() {
             let before = if number == 0 { "" } else { "," };
-            write!(f, "{before} {} GB/s by {size}", shown(speed))?;
+            write!(f, "{before} {} GB/s by {size}", format_number(speed))?;
         }
         f.write_str(".")
     }

@@ -30,7 +30,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::{machine::Machine, world::World};
+use crate::{machine::Machine, world::BenchWorld};
 
 /// Measures svc on this machine, all on loopback, and writes the tables of bench/README.md and bench/tables.md.
 #[derive(Parser)]
@@ -40,7 +40,7 @@ struct Arguments {
     quick: bool,
     /// The parts to run; all if omitted.
     #[arg(long, value_enum)]
-    only: Vec<Part>,
+    only: Vec<BenchPart>,
     /// The edge that `deploy/release` built; without it, the edge built with the bench is measured.
     #[arg(long, value_name = "PROGRAM")]
     trained_edge: Option<PathBuf>,
@@ -58,7 +58,7 @@ enum Command {
     Provide { port: u16 },
     /// Runs the clients of a gateway.
     #[command(hide = true)]
-    Ask(gateway::ask::Asking),
+    Ask(gateway::ask::ClientArguments),
     /// Runs the load that trains a build of the edge.
     #[command(hide = true)]
     Train { edge: PathBuf },
@@ -68,7 +68,7 @@ enum Command {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Part {
+enum BenchPart {
     Serving,
     Deploys,
     Activation,
@@ -87,7 +87,7 @@ enum Part {
     Attacks,
 }
 
-impl Part {
+impl BenchPart {
     /// Returns whether it starts its own edges; the others measure what `deploy/up` started, or debug builds.
     fn has_edges(self) -> bool {
         matches!(
@@ -98,11 +98,11 @@ impl Part {
 }
 
 /// Measures a part, and returns its section of tables.md.
-type Measure = fn(&World, &Machine, Effort) -> anyhow::Result<String>;
+type MeasureFn = fn(&BenchWorld, &Machine, BenchEffort) -> anyhow::Result<String>;
 
 /// The durations and the number of rounds.
 #[derive(Clone, Copy)]
-pub(crate) struct Effort {
+pub(crate) struct BenchEffort {
     rounds: usize,
     seconds: u32,
     activations: usize,
@@ -111,16 +111,17 @@ pub(crate) struct Effort {
     is_kept: bool,
 }
 
-const FULL: Effort =
-    Effort { rounds: 5, seconds: 3, activations: 300, sites: &[1_000, 10_000, 100_000, 250_000], is_kept: true };
-const QUICK: Effort = Effort { rounds: 1, seconds: 1, activations: 50, sites: &[1_000, 10_000], is_kept: false };
+const FULL: BenchEffort =
+    BenchEffort { rounds: 5, seconds: 3, activations: 300, sites: &[1_000, 10_000, 100_000, 250_000], is_kept: true };
+const QUICK: BenchEffort =
+    BenchEffort { rounds: 1, seconds: 1, activations: 50, sites: &[1_000, 10_000], is_kept: false };
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     // Explicit, because both of rustls' providers are compiled in, one of them by Pingora.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let effort = if arguments.quick { QUICK } else { FULL };
-    let parts = if arguments.only.is_empty() { Part::value_variants() } else { arguments.only.as_slice() };
+    let parts = if arguments.only.is_empty() { BenchPart::value_variants() } else { arguments.only.as_slice() };
     match arguments.command {
         Some(Command::Dial { port, host, seconds, ca_file }) => {
             println!("{}", load::dial(port, &host, seconds, &ca_file)?);
@@ -128,7 +129,7 @@ fn main() -> anyhow::Result<()> {
         }
         Some(Command::Provide { port }) => return gateway::provider::run(port),
         Some(Command::Ask(asking)) => return gateway::ask::run(&asking),
-        Some(Command::Train { edge }) => return training::run(&World::start(Some(edge))?),
+        Some(Command::Train { edge }) => return training::run(&BenchWorld::start(Some(edge))?),
         Some(Command::WantsTraining) => {
             println!("{}", effort.is_kept && parts.iter().any(|part| part.has_edges()));
             return Ok(());
@@ -140,25 +141,25 @@ fn main() -> anyhow::Result<()> {
         Some(_) => " Measured is an edge by `deploy/release`.",
         None => " Measured is an edge without training.",
     };
-    let world = World::start(arguments.trained_edge)?;
+    let world = BenchWorld::start(arguments.trained_edge)?;
     for part in parts {
-        let (name, measure): (_, Measure) = match part {
-            Part::Serving => ("serving", serving::measure),
-            Part::Deploys => ("deploys", |world, _, effort| deploys::measure(world, effort)),
-            Part::Activation => ("activation", |world, _, effort| activation::measure(world, effort)),
-            Part::Routing => ("routing", |world, _, effort| routing::measure(world, effort)),
-            Part::Platform => ("platform", |world, _, effort| platform::measure(world, effort)),
-            Part::Gateway => ("gateway", gateway::measure),
-            Part::Certificates => ("certificates", |world, _, effort| certificates::measure(world, effort)),
-            Part::Changes => ("changes", |world, _, _| statistics::measure(world, statistics::CHANGES)),
-            Part::Counting => ("counting", |world, _, effort| counting::measure(world, effort)),
-            Part::Statistics => ("statistics", |world, _, _| statistics::measure(world, statistics::LOAD)),
-            Part::History => ("history", |world, _, _| statistics::measure(world, statistics::HISTORY)),
-            Part::Visitors => ("visitors", |world, _, _| statistics::measure(world, statistics::VISITORS)),
-            Part::Outage => ("outage", |world, _, _| statistics::measure(world, statistics::OUTAGE)),
-            Part::Events => ("events", |world, _, effort| events::measure(world, effort)),
-            Part::Billing => ("billing", |world, _, effort| billing::measure(world, effort)),
-            Part::Attacks => ("attacks", |world, _, effort| attacks::measure(world, effort)),
+        let (name, measure): (_, MeasureFn) = match part {
+            BenchPart::Serving => ("serving", serving::measure),
+            BenchPart::Deploys => ("deploys", |world, _, effort| deploys::measure(world, effort)),
+            BenchPart::Activation => ("activation", |world, _, effort| activation::measure(world, effort)),
+            BenchPart::Routing => ("routing", |world, _, effort| routing::measure(world, effort)),
+            BenchPart::Platform => ("platform", |world, _, effort| platform::measure(world, effort)),
+            BenchPart::Gateway => ("gateway", gateway::measure),
+            BenchPart::Certificates => ("certificates", |world, _, effort| certificates::measure(world, effort)),
+            BenchPart::Changes => ("changes", |world, _, _| statistics::measure(world, statistics::CHANGES)),
+            BenchPart::Counting => ("counting", |world, _, effort| counting::measure(world, effort)),
+            BenchPart::Statistics => ("statistics", |world, _, _| statistics::measure(world, statistics::LOAD)),
+            BenchPart::History => ("history", |world, _, _| statistics::measure(world, statistics::HISTORY)),
+            BenchPart::Visitors => ("visitors", |world, _, _| statistics::measure(world, statistics::VISITORS)),
+            BenchPart::Outage => ("outage", |world, _, _| statistics::measure(world, statistics::OUTAGE)),
+            BenchPart::Events => ("events", |world, _, effort| events::measure(world, effort)),
+            BenchPart::Billing => ("billing", |world, _, effort| billing::measure(world, effort)),
+            BenchPart::Attacks => ("attacks", |world, _, effort| attacks::measure(world, effort)),
         };
         eprintln!("{name}");
         // Before each part, because a machine with neighbors does not stay the same for long.
@@ -181,7 +182,7 @@ mod tests {
     fn the_script_knows_the_parts() {
         let list =
             include_str!("../run").lines().find_map(|line| line.strip_prefix("readonly PARTS=(")?.strip_suffix(')'));
-        let names: Vec<_> = Part::value_variants().iter().filter_map(ValueEnum::to_possible_value).collect();
+        let names: Vec<_> = BenchPart::value_variants().iter().filter_map(ValueEnum::to_possible_value).collect();
         let names: Vec<_> = names.iter().map(clap::builder::PossibleValue::get_name).collect();
         assert_eq!(list.unwrap().split(' ').collect::<Vec<_>>(), names);
     }

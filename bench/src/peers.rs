@@ -11,11 +11,11 @@ use std::{
 
 use anyhow::ensure;
 
-use crate::world::{Program, free_port};
+use crate::world::{RunningProgram, free_port};
 
 const START: Duration = Duration::from_secs(10);
 
-pub(crate) struct Setting {
+pub(crate) struct ServerSetup {
     pub(crate) folder: PathBuf,
     pub(crate) files: PathBuf,
     pub(crate) host: String,
@@ -24,16 +24,16 @@ pub(crate) struct Setting {
     pub(crate) core: u32,
 }
 
-pub(crate) struct Server {
+pub(crate) struct PeerServer {
     pub(crate) name: &'static str,
     pub(crate) port: u16,
-    pub(crate) program: Program,
+    pub(crate) program: RunningProgram,
 }
 
 /// Settings that an operator adds to Debian's nginx; without them every request opens its file.
 const NGINX_FILE_CACHE: &str = "open_file_cache max=1000 inactive=60s; open_file_cache_valid 60s;";
 
-pub(crate) fn start(setting: &Setting) -> anyhow::Result<Vec<Server>> {
+pub(crate) fn start(setting: &ServerSetup) -> anyhow::Result<Vec<PeerServer>> {
     // Started as root, these would serve as nobody or www-data, which may not read a temporary folder.
     let root = fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
     let (nginx_user, h2o_user) = if root { ("user root;", "user: root") } else { ("", "") };
@@ -50,8 +50,8 @@ pub(crate) fn start(setting: &Setting) -> anyhow::Result<Vec<Server>> {
     ])
 }
 
-impl Setting {
-    fn start(&self, name: &'static str, template: &str, user: &str, command: &[&str]) -> anyhow::Result<Server> {
+impl ServerSetup {
+    fn start(&self, name: &'static str, template: &str, user: &str, command: &[&str]) -> anyhow::Result<PeerServer> {
         let port = free_port()?;
         let text = |path: &Path| path.display().to_string();
         let configuration = template
@@ -72,13 +72,13 @@ impl Setting {
             .arg(file)
             .env("GOMAXPROCS", "1")
             .env("HOME", &self.folder);
-        let program = Program::start(&taskset, &log)?;
+        let program = RunningProgram::start(&taskset, &log)?;
         let deadline = Instant::now() + START;
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             ensure!(Instant::now() < deadline, "{name} did not start: {}", fs::read_to_string(&log)?);
             sleep(Duration::from_millis(50));
         }
-        Ok(Server { name, port, program })
+        Ok(PeerServer { name, port, program })
     }
 }
 
@@ -88,14 +88,14 @@ pub(crate) fn versions() -> Vec<String> {
     asked
         .iter()
         .filter_map(|(program, flag)| {
-            let said = says_of_itself(program, flag)?;
+            let said = version_line(program, flag)?;
             Some(if said.starts_with(program) { said } else { format!("{program} {said}") })
         })
         .collect()
 }
 
 /// Returns the first line of a program's version output.
-pub(crate) fn says_of_itself(program: &str, flag: &str) -> Option<String> {
+pub(crate) fn version_line(program: &str, flag: &str) -> Option<String> {
     let output = Command::new(program).arg(flag).output().ok()?;
     let text = [output.stdout, output.stderr].concat();
     let line = String::from_utf8_lossy(&text).lines().next()?.to_owned();

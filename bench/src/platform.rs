@@ -5,10 +5,10 @@ use std::{fmt::Write as _, process::Command, time::Duration};
 use anyhow::ensure;
 
 use crate::{
-    Effort, cpu,
-    figures::{median, shown},
-    wire::Connection,
-    world::{Edge, Program, World, free_port},
+    BenchEffort, cpu,
+    figures::{format_number, median},
+    wire::HttpsConnection,
+    world::{BenchWorld, EdgeProcess, RunningProgram, free_port},
 };
 
 /// A file of the console, and its size.
@@ -21,26 +21,26 @@ const REQUESTS: u32 = 2_000;
 
 /// The CPU time of a request, in seconds.
 #[derive(Clone, Copy)]
-struct Cost {
+struct RequestCost {
     edge: f64,
     admin: f64,
 }
 
-pub(crate) fn measure(world: &World, effort: Effort) -> anyhow::Result<String> {
+pub(crate) fn measure(world: &BenchWorld, effort: BenchEffort) -> anyhow::Result<String> {
     let folder = tempfile::tempdir()?;
     std::fs::create_dir_all(folder.path().join("_app/immutable"))?;
     std::fs::write(folder.path().join("index.html"), "<!doctype html><title>measured</title>")?;
     std::fs::write(folder.path().join(&FILE[1..]), vec![b'x'; BYTES])?;
     let listen = format!("127.0.0.1:{}", free_port()?);
-    let mut command = Command::new(World::programs()?.join("admin"));
+    let mut command = Command::new(BenchWorld::programs()?.join("admin"));
     command
         .env("SVC_CONFIG", &world.up.config_file)
         .env("SVC__ADMIN__LISTEN", &listen)
         .env("SVC__ADMIN__CONSOLE", folder.path());
-    let admin = Program::start(&command, &world.state.path().join("measured-admin.log"))?;
+    let admin = RunningProgram::start(&command, &world.state.path().join("measured-admin.log"))?;
     let edge = world.edge_with(None, &[("SVC__EDGE__ADMIN_UPSTREAMS", listen.as_str())])?;
     let host = world.console_host();
-    let mut connection = Connection::open(&world.trust, host, edge.port)?;
+    let mut connection = HttpsConnection::open(&world.trust, host, edge.port)?;
     let begun = std::time::Instant::now();
     while connection.request("GET", host, FILE, "")?.status != 200 {
         ensure!(begun.elapsed() < START, "admin does not serve the console");
@@ -48,30 +48,36 @@ pub(crate) fn measure(world: &World, effort: Effort) -> anyhow::Result<String> {
     }
     let mut costs = Vec::new();
     for path in [FILE.to_owned(), format!("{FILE}{NOT_KEPT}")] {
-        let rounds: anyhow::Result<Vec<Cost>> =
+        let rounds: anyhow::Result<Vec<RequestCost>> =
             (0..effort.rounds).map(|_| round(&edge, &admin, &mut connection, host, &path)).collect();
         let rounds = rounds?;
-        let part = |part: fn(&Cost) -> f64| median(&rounds.iter().map(part).collect::<Vec<_>>());
-        costs.push(Cost { edge: part(|cost| cost.edge), admin: part(|cost| cost.admin) });
+        let part = |part: fn(&RequestCost) -> f64| median(&rounds.iter().map(part).collect::<Vec<_>>());
+        costs.push(RequestCost { edge: part(|cost| cost.edge), admin: part(|cost| cost.admin) });
     }
     let mut text = format!(
         "A file of {} kB over HTTP/1.1 and TLS, on one connection. CPU a request is all of it, in microseconds; median of {} times \
          {}.\n\n| | edge | admin | requests a CPU second | × |\n|---|--:|--:|--:|--:|\n",
         BYTES / 1_000,
         effort.rounds,
-        shown(f64::from(REQUESTS)),
+        format_number(f64::from(REQUESTS)),
     );
     let without = costs[1].edge + costs[1].admin;
-    for (name, Cost { edge, admin }) in ["kept by the edge", "asked of admin each time"].into_iter().zip(costs) {
-        let [edge_micros, admin_micros] = [edge, admin].map(|seconds| shown(seconds * 1e6));
-        let (rate, ratio) = (shown(1.0 / (edge + admin)), shown(without / (edge + admin)));
+    for (name, RequestCost { edge, admin }) in ["kept by the edge", "asked of admin each time"].into_iter().zip(costs) {
+        let [edge_micros, admin_micros] = [edge, admin].map(|seconds| format_number(seconds * 1e6));
+        let (rate, ratio) = (format_number(1.0 / (edge + admin)), format_number(without / (edge + admin)));
         let _ = writeln!(text, "| {name} | {edge_micros} | {admin_micros} | {rate} | {ratio} |");
         eprintln!("  {name}: {rate} requests a CPU second");
     }
     Ok(text)
 }
 
-fn round(edge: &Edge, admin: &Program, connection: &mut Connection, host: &str, path: &str) -> anyhow::Result<Cost> {
+fn round(
+    edge: &EdgeProcess,
+    admin: &RunningProgram,
+    connection: &mut HttpsConnection,
+    host: &str,
+    path: &str,
+) -> anyhow::Result<RequestCost> {
     let spent = || [edge.program.id(), admin.id()].map(cpu::spent);
     let before = spent();
     for _ in 0..REQUESTS {
@@ -79,5 +85,5 @@ fn round(edge: &Edge, admin: &Program, connection: &mut Connection, host: &str, 
     }
     let after = spent();
     let each = |at: usize| after[at].saturating_sub(before[at]).as_secs_f64() / f64::from(REQUESTS);
-    Ok(Cost { edge: each(0), admin: each(1) })
+    Ok(RequestCost { edge: each(0), admin: each(1) })
 }

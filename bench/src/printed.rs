@@ -4,17 +4,17 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, ensure};
 
-use crate::world::World;
+use crate::world::BenchWorld;
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Suite {
+pub(crate) enum TestSuite {
     /// The folder `tests`: worlds of the programs built here.
     BlackBox,
     /// Unit tests beside the code.
     Units,
 }
 
-impl Suite {
+impl TestSuite {
     fn target(self) -> &'static [&'static str] {
         match self {
             Self::BlackBox => &["--test", "blackbox"],
@@ -24,7 +24,7 @@ impl Suite {
 }
 
 /// Runs the tests of a suite whose names contain `tests`, on this PostgreSQL. Returns the rows that they print.
-pub(crate) fn rows(world: &World, suite: Suite, tests: &str) -> anyhow::Result<Vec<String>> {
+pub(crate) fn rows(world: &BenchWorld, suite: TestSuite, tests: &str) -> anyhow::Result<Vec<String>> {
     // Not optimized: such a build would take as long as everything else.
     let mut command = Command::new("cargo");
     command
@@ -32,7 +32,7 @@ pub(crate) fn rows(world: &World, suite: Suite, tests: &str) -> anyhow::Result<V
         .args(suite.target())
         .args(["--", "--ignored", "--nocapture", "--test-threads", "1", tests])
         .env("SQLX_OFFLINE", "true")
-        .env("SVC_TEST_PROGRAMS", World::programs()?)
+        .env("SVC_TEST_PROGRAMS", BenchWorld::programs()?)
         .env("SVC_TEST_POSTGRES_URL", &world.up.postgres_url);
     let output = command.stderr(Stdio::inherit()).output().context("cargo")?;
     let text = String::from_utf8_lossy(&output.stdout);

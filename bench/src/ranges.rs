@@ -13,32 +13,32 @@ use crate::machine::Machine;
 
 const FILE: &str = "bench/ratios.json";
 
-pub(crate) type Ratios = BTreeMap<String, f64>;
+pub(crate) type RatioMap = BTreeMap<String, f64>;
 
 /// The last run of a part on one machine.
 #[derive(Serialize, Deserialize)]
-struct Run {
+struct MachineRun {
     date: String,
-    ratios: Ratios,
+    ratios: RatioMap,
 }
 
 /// The last runs: by part, then by machine.
-type Runs = BTreeMap<String, BTreeMap<String, Run>>;
+type RunsByPart = BTreeMap<String, BTreeMap<String, MachineRun>>;
 
 /// The smallest and the largest ratio of each measurement, and the number of machines.
-pub(crate) struct Ranges(BTreeMap<String, (f64, f64, usize)>);
+pub(crate) struct RatioRanges(BTreeMap<String, (f64, f64, usize)>);
 
-impl Ranges {
+impl RatioRanges {
     /// Returns the ranges of `part` over all machines, after storing `ratios` for this one if `is_kept`.
-    pub(crate) fn with(part: &str, machine: &Machine, ratios: Ratios, is_kept: bool) -> anyhow::Result<Self> {
+    pub(crate) fn with(part: &str, machine: &Machine, ratios: RatioMap, is_kept: bool) -> anyhow::Result<Self> {
         let text = match fs::read_to_string(FILE) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => "{}".to_owned(),
             text => text.context(FILE)?,
         };
-        let mut runs: Runs = serde_json::from_str(&text).context(FILE)?;
+        let mut runs: RunsByPart = serde_json::from_str(&text).context(FILE)?;
         let of_part = runs.entry(part.to_owned()).or_default();
-        of_part.insert(machine.name(), Run { date: machine.today.clone(), ratios });
-        let ranges = Self::of(of_part.values());
+        of_part.insert(machine.name(), MachineRun { date: machine.today.clone(), ratios });
+        let ranges = Self::from_runs(of_part.values());
         if is_kept {
             fs::write(FILE, serde_json::to_string_pretty(&runs)? + "\n").context(FILE)?;
         }
@@ -46,11 +46,11 @@ impl Ranges {
     }
 
     #[cfg(test)]
-    pub(crate) fn of_one(ratios: Ratios) -> Self {
-        Self::of([Run { date: String::new(), ratios }].iter())
+    pub(crate) fn from_ratios(ratios: RatioMap) -> Self {
+        Self::from_runs([MachineRun { date: String::new(), ratios }].iter())
     }
 
-    fn of<'r>(runs: impl Iterator<Item = &'r Run>) -> Self {
+    fn from_runs<'r>(runs: impl Iterator<Item = &'r MachineRun>) -> Self {
         let mut ranges = BTreeMap::new();
         for (name, &ratio) in runs.flat_map(|run| &run.ratios) {
             match ranges.entry(name.clone()) {
@@ -81,11 +81,12 @@ mod tests {
 
     #[test]
     fn a_range_is_over_every_machine_that_measured_it() {
-        let run = |ratios: &[(&str, f64)]| Run {
+        let run = |ratios: &[(&str, f64)]| MachineRun {
             date: String::new(),
             ratios: ratios.iter().map(|(name, ratio)| ((*name).to_owned(), *ratio)).collect(),
         };
-        let ranges = Ranges::of([run(&[("a", 1.25), ("b", 3.0)]), run(&[("a", 2.7)]), run(&[("a", 2.0)])].iter());
+        let ranges =
+            RatioRanges::from_runs([run(&[("a", 1.25), ("b", 3.0)]), run(&[("a", 2.7)]), run(&[("a", 2.0)])].iter());
         assert_eq!(ranges.shown("a"), "1.25 to 2.70 (3)");
         assert_eq!(ranges.shown("b"), "3.00 (1)");
         assert_eq!(ranges.shown("c"), "–");

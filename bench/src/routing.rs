@@ -5,10 +5,10 @@ use std::{fmt::Write as _, process::Command};
 use anyhow::{Context as _, ensure};
 
 use crate::{
-    Effort, cpu,
-    figures::{median, shown},
-    wire::Connection,
-    world::{Edge, World},
+    BenchEffort, cpu,
+    figures::{format_number, median},
+    wire::HttpsConnection,
+    world::{BenchWorld, EdgeProcess},
 };
 
 /// The project whose deployment all generated sites serve.
@@ -17,11 +17,11 @@ const PROJECT: &str = "routed";
 const LOOKUPS: u32 = 10_000;
 const ROUNDS: usize = 5;
 
-pub(crate) fn measure(world: &World, effort: Effort) -> anyhow::Result<String> {
+pub(crate) fn measure(world: &BenchWorld, effort: BenchEffort) -> anyhow::Result<String> {
     let most = effort.sites.iter().copied().max().unwrap_or_default();
     make_sites(world, most)?;
     let edge = world.edge(None)?;
-    let mut connection = Connection::open(&world.trust, &world.host(PROJECT), edge.port)?;
+    let mut connection = HttpsConnection::open(&world.trust, &world.host(PROJECT), edge.port)?;
     connection.get(&world.host(PROJECT), "/")?;
     let mut text = String::from(
         "One edge process that is asked for every site once, then at random. Bytes a site are those of the sites added since the \
@@ -35,22 +35,27 @@ pub(crate) fn measure(world: &World, effort: Effort) -> anyhow::Result<String> {
         }
         let rounds: anyhow::Result<Vec<f64>> =
             (0..ROUNDS).map(|_| lookup_cost(world, &edge, &mut connection, sites)).collect();
-        let micros = shown(median(&rounds?));
+        let micros = format_number(median(&rounds?));
         let resident = cpu::resident(edge.program.id());
         // The first sites include buffers and one-time allocations: only growth is meaningful.
         let each = match routed {
             0 => "–".to_owned(),
-            _ => shown((resident - before) / f64::from(sites - routed)),
+            _ => format_number((resident - before) / f64::from(sites - routed)),
         };
         (routed, before) = (sites, resident);
-        let count = shown(f64::from(sites));
-        let _ = writeln!(text, "| {count} | {} | {each} | {micros} |", shown(resident / 1e6));
+        let count = format_number(f64::from(sites));
+        let _ = writeln!(text, "| {count} | {} | {each} | {micros} |", format_number(resident / 1e6));
         eprintln!("  {count} sites: {each} bytes each, {micros} µs a request");
     }
     Ok(text)
 }
 
-fn lookup_cost(world: &World, edge: &Edge, connection: &mut Connection, sites: u32) -> anyhow::Result<f64> {
+fn lookup_cost(
+    world: &BenchWorld,
+    edge: &EdgeProcess,
+    connection: &mut HttpsConnection,
+    sites: u32,
+) -> anyhow::Result<f64> {
     let before = cpu::spent(edge.program.id());
     // A fixed stride through all sites: no two neighbors in a row, and the same order every time.
     let mut site = 0;
@@ -62,12 +67,12 @@ fn lookup_cost(world: &World, edge: &Edge, connection: &mut Connection, sites: u
     Ok(spent.as_secs_f64() * 1e6 / f64::from(LOOKUPS))
 }
 
-fn host(world: &World, site: u32) -> String {
+fn host(world: &BenchWorld, site: u32) -> String {
     world.host(&format!("routed-{site:06}"))
 }
 
 /// Writes the projects into the database as if each had been created: all serve one deployment.
-fn make_sites(world: &World, sites: u32) -> anyhow::Result<()> {
+fn make_sites(world: &BenchWorld, sites: u32) -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     std::fs::write(folder.path().join("index.html"), "<!doctype html><title>routed</title>")?;
     world.svc(&["deploy", &folder.path().display().to_string(), "--project", PROJECT])?;

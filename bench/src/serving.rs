@@ -11,13 +11,13 @@ use config::Config;
 use secrets::MasterKey;
 
 use crate::{
-    Effort, cpu,
-    figures::{median, shown, shown_rounds, uneven},
-    load::{self, Load, Target},
+    BenchEffort, cpu,
+    figures::{format_number, format_rounds, median, uneven_rounds},
+    load::{self, LoadResult, LoadTarget},
     machine::Machine,
-    peers::{self, Server, Setting},
-    ranges::{Ranges, Ratios},
-    world::World,
+    peers::{self, PeerServer, ServerSetup},
+    ranges::{RatioMap, RatioRanges},
+    world::BenchWorld,
 };
 
 const SERVER_CORE: u32 = 0;
@@ -33,7 +33,7 @@ const FILES: [(&str, &str, usize); 4] = [
 ];
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum ScenarioKind {
     H1,
     H2,
     Handshakes,
@@ -41,22 +41,22 @@ enum Kind {
 
 struct Scenario {
     name: String,
-    kind: Kind,
+    kind: ScenarioKind,
     path: &'static str,
-    rounds: Vec<Vec<Round>>,
+    rounds: Vec<Vec<RoundFigures>>,
 }
 
-struct Round {
+struct RoundFigures {
     per_cpu_second: f64,
     per_second: f64,
     p99_ms: f64,
 }
 
-pub(crate) fn measure(world: &World, machine: &Machine, effort: Effort) -> anyhow::Result<String> {
+pub(crate) fn measure(world: &BenchWorld, machine: &Machine, effort: BenchEffort) -> anyhow::Result<String> {
     let (files, work) = (publish(world)?, tempfile::tempdir()?);
     let (certificate, key) = leaf(world, work.path())?;
     let host = world.host(PROJECT);
-    let setting = Setting {
+    let setting = ServerSetup {
         folder: work.path().to_path_buf(),
         files: files.path().to_path_buf(),
         host: host.clone(),
@@ -65,41 +65,41 @@ pub(crate) fn measure(world: &World, machine: &Machine, effort: Effort) -> anyho
         core: SERVER_CORE,
     };
     let edge = world.edge(Some(SERVER_CORE))?;
-    let mut servers = vec![Server { name: "svc", port: edge.port, program: edge.program }];
+    let mut servers = vec![PeerServer { name: "svc", port: edge.port, program: edge.program }];
     servers.extend(peers::start(&setting)?);
 
     let mut scenarios = scenarios(servers.len());
     for scenario in &mut scenarios {
         for round in 0..effort.rounds {
             for (server, rounds) in servers.iter().zip(&mut scenario.rounds) {
-                let target = Target { host: &host, port: server.port, path: scenario.path, core: LOAD_CORE };
+                let target = LoadTarget { host: &host, port: server.port, path: scenario.path, core: LOAD_CORE };
                 let run = |seconds| scenario.kind.run(&target, seconds, world, work.path());
                 if round == 0 {
                     run(1).with_context(|| format!("{}, {}", server.name, scenario.name))?;
                 }
-                rounds.push(Round::measured(server, || run(effort.seconds))?);
+                rounds.push(RoundFigures::measured(server, || run(effort.seconds))?);
             }
         }
         eprintln!("  {}: {}", scenario.name, scenario.line());
     }
-    let ratios: Ratios = scenarios.iter().map(|scenario| (scenario.name.clone(), scenario.against(NGINX))).collect();
-    let ranges = Ranges::with("serving", machine, ratios, effort.is_kept)?;
+    let ratios: RatioMap = scenarios.iter().map(|scenario| (scenario.name.clone(), scenario.ratio_to(NGINX))).collect();
+    let ranges = RatioRanges::with("serving", machine, ratios, effort.is_kept)?;
     let names: Vec<&str> = servers.iter().map(|server| server.name).collect();
     Ok(report(&scenarios, &names, &ranges, effort))
 }
 
 /// Runs the load of every scenario on an edge, for `seconds` each.
-pub(crate) fn train(world: &World, seconds: u32) -> anyhow::Result<()> {
+pub(crate) fn train(world: &BenchWorld, seconds: u32) -> anyhow::Result<()> {
     let (_files, work) = (publish(world)?, tempfile::tempdir()?);
     let (host, edge) = (world.host(PROJECT), world.edge(Some(SERVER_CORE))?);
     for Scenario { name, kind, path, .. } in scenarios(0) {
-        let target = Target { host: &host, port: edge.port, path, core: LOAD_CORE };
+        let target = LoadTarget { host: &host, port: edge.port, path, core: LOAD_CORE };
         kind.run(&target, seconds, world, work.path()).with_context(|| name)?;
     }
     Ok(())
 }
 
-fn publish(world: &World) -> anyhow::Result<tempfile::TempDir> {
+fn publish(world: &BenchWorld) -> anyhow::Result<tempfile::TempDir> {
     let files = tempfile::tempdir()?;
     for (_, name, size) in FILES {
         fs::write(files.path().join(name), random_bytes(size)?)?;
@@ -112,15 +112,15 @@ fn scenarios(servers: usize) -> Vec<Scenario> {
     let scenario =
         |name: String, kind, path| Scenario { name, kind, path, rounds: (0..servers).map(|_| Vec::new()).collect() };
     let mut all = Vec::new();
-    for (protocol, kind) in [("HTTP/1.1", Kind::H1), ("HTTP/2", Kind::H2)] {
+    for (protocol, kind) in [("HTTP/1.1", ScenarioKind::H1), ("HTTP/2", ScenarioKind::H2)] {
         all.extend(FILES.map(|(size, path, _)| scenario(format!("{protocol}, {size}"), kind, path)));
     }
-    all.push(scenario("full handshakes".to_owned(), Kind::Handshakes, ""));
+    all.push(scenario("full handshakes".to_owned(), ScenarioKind::Handshakes, ""));
     all
 }
 
-impl Kind {
-    fn run(self, target: &Target<'_>, seconds: u32, world: &World, work: &Path) -> anyhow::Result<Load> {
+impl ScenarioKind {
+    fn run(self, target: &LoadTarget<'_>, seconds: u32, world: &BenchWorld, work: &Path) -> anyhow::Result<LoadResult> {
         match self {
             Self::H1 => load::wrk(target, seconds),
             Self::H2 => load::h2load(target, seconds, &work.join("h2load.log")),
@@ -129,8 +129,8 @@ impl Kind {
     }
 }
 
-impl Round {
-    fn measured(server: &Server, run: impl FnOnce() -> anyhow::Result<Load>) -> anyhow::Result<Self> {
+impl RoundFigures {
+    fn measured(server: &PeerServer, run: impl FnOnce() -> anyhow::Result<LoadResult>) -> anyhow::Result<Self> {
         let before = cpu::spent(server.program.id());
         let load = run()?;
         let spent = cpu::spent(server.program.id()).saturating_sub(before);
@@ -143,12 +143,12 @@ impl Round {
 }
 
 impl Scenario {
-    fn medians(&self, of: impl Fn(&Round) -> f64) -> Vec<f64> {
+    fn medians(&self, of: impl Fn(&RoundFigures) -> f64) -> Vec<f64> {
         self.rounds.iter().map(|rounds| median(&rounds.iter().map(&of).collect::<Vec<_>>())).collect()
     }
 
     /// Returns the edge's requests per CPU second relative to those of the server at this index.
-    fn against(&self, server: usize) -> f64 {
+    fn ratio_to(&self, server: usize) -> f64 {
         let medians = self.medians(|round| round.per_cpu_second);
         medians.first().zip(medians.get(server)).map_or(0.0, |(own, other)| own / other.max(1e-9))
     }
@@ -158,11 +158,11 @@ impl Scenario {
     }
 
     fn line(&self) -> String {
-        self.medians(|round| round.per_cpu_second).into_iter().map(shown).collect::<Vec<_>>().join(" | ")
+        self.medians(|round| round.per_cpu_second).into_iter().map(format_number).collect::<Vec<_>>().join(" | ")
     }
 }
 
-fn report(scenarios: &[Scenario], servers: &[&str], ranges: &Ranges, effort: Effort) -> String {
+fn report(scenarios: &[Scenario], servers: &[&str], ranges: &RatioRanges, effort: BenchEffort) -> String {
     let mut text = format!(
         "One server core, one load core, TLS 1.3, the same ECDSA P-256 certificate, bodies of random bytes. {} rounds of {} s, \
          interleaved; medians, and in brackets how far the rounds are apart.\nVersions: {}.\n\nPer CPU second of the server (user and system time of all its \
@@ -175,7 +175,7 @@ fn report(scenarios: &[Scenario], servers: &[&str], ranges: &Ranges, effort: Eff
     );
     for scenario in scenarios {
         let per_cpu = scenario.medians(|round| round.per_cpu_second);
-        let cells: Vec<String> = scenario.per_cpu_second().iter().map(|rounds| shown_rounds(rounds)).collect();
+        let cells: Vec<String> = scenario.per_cpu_second().iter().map(|rounds| format_rounds(rounds)).collect();
         let (cells, range) = (cells.join(" | "), ranges.shown(&scenario.name));
         let _ = writeln!(text, "| {} | {cells} | {} | {range} |", scenario.name, ratios(&per_cpu));
     }
@@ -186,7 +186,7 @@ fn report(scenarios: &[Scenario], servers: &[&str], ranges: &Ranges, effort: Eff
             named.zip(scenario.per_cpu_second())
         })
         .collect();
-    text.push_str(&uneven(rounds.iter().map(|(name, values)| (name.clone(), values.as_slice()))));
+    text.push_str(&uneven_rounds(rounds.iter().map(|(name, values)| (name.clone(), values.as_slice()))));
     text.push_str("\nWall clock, per second, and 99th percentile of latency in ms:\n\n");
     text.push_str(
         "| | svc | nginx | nginx without file cache | Caddy | h2o | p99 svc | nginx | the other nginx | Caddy | h2o |\n\
@@ -201,7 +201,7 @@ fn report(scenarios: &[Scenario], servers: &[&str], ranges: &Ranges, effort: Eff
 }
 
 fn cells(values: &[f64]) -> String {
-    values.iter().map(|value| shown(*value)).collect::<Vec<_>>().join(" | ")
+    values.iter().map(|value| format_number(*value)).collect::<Vec<_>>().join(" | ")
 }
 
 fn ratios(values: &[f64]) -> String {
@@ -218,14 +218,14 @@ fn random_bytes(size: usize) -> anyhow::Result<Vec<u8>> {
 }
 
 /// Writes the certificate and key that the edge itself presents to `folder` for the peers.
-fn leaf(world: &World, folder: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
+fn leaf(world: &BenchWorld, folder: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
     let config = Config::load(Some(&world.up.config_file))?;
     let master_key = MasterKey::load(&config.secrets.master_key_file)?;
     let names = [format!("*.{}", config.site.site_domain)];
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let stored = runtime.block_on(async {
         let db = db::connect(&config.postgres, &config.postgres.url)?;
-        db::certificates::covering(&db, &names, domain::Clock::system().now()).await
+        db::certificates::find_covering(&db, &names, domain::Clock::system().now()).await
     })?;
     let stored = stored.context("no certificate for the sites is stored")?;
     let (chain, key) = (folder.join("chain.pem"), folder.join("key.pem"));

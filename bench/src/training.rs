@@ -3,12 +3,12 @@
 //! It covers sites and completions, of all sizes and over both versions of HTTP, in the parts that the bench measures.
 //! An edge built for training writes its profile when it ends.
 
-use crate::{gateway, serving, world::World};
+use crate::{gateway, serving, world::BenchWorld};
 
 /// Seconds of each kind of load. A training build is slower, but counts: more of the same adds nothing.
 const SECONDS: u32 = 2;
 
-pub(crate) fn run(world: &World) -> anyhow::Result<()> {
+pub(crate) fn run(world: &BenchWorld) -> anyhow::Result<()> {
     serving::train(world, SECONDS)?;
     gateway::train(world, SECONDS)
 }

@@ -17,9 +17,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The certificate authorities to trust. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Trust(pub(crate) Arc<ClientConfig>);
+pub(crate) struct TrustedRoots(pub(crate) Arc<ClientConfig>);
 
-impl Trust {
+impl TrustedRoots {
     /// Trusts only the authority in `ca_file`.
     pub(crate) fn in_file(ca_file: &Path) -> anyhow::Result<Self> {
         let mut roots = RootCertStore::empty();
@@ -33,17 +33,17 @@ impl Trust {
     }
 }
 
-pub(crate) struct Connection {
+pub(crate) struct HttpsConnection {
     stream: BufReader<StreamOwned<ClientConnection, TcpStream>>,
 }
 
-pub(crate) struct Answer {
+pub(crate) struct HttpResponse {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
 }
 
-impl Answer {
+impl HttpResponse {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
@@ -53,9 +53,9 @@ impl Answer {
     }
 }
 
-impl Connection {
+impl HttpsConnection {
     /// Connects to `port` on this machine and completes the handshake for `host`.
-    pub(crate) fn open(trust: &Trust, host: &str, port: u16) -> anyhow::Result<Self> {
+    pub(crate) fn open(trust: &TrustedRoots, host: &str, port: u16) -> anyhow::Result<Self> {
         let mut socket = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
         socket.set_nodelay(true)?;
         socket.set_read_timeout(Some(PATIENCE))?;
@@ -67,7 +67,13 @@ impl Connection {
     }
 
     /// Sends a request without a body. `headers` are whole lines, each with its `\r\n`.
-    pub(crate) fn request(&mut self, method: &str, host: &str, path: &str, headers: &str) -> anyhow::Result<Answer> {
+    pub(crate) fn request(
+        &mut self,
+        method: &str,
+        host: &str,
+        path: &str,
+        headers: &str,
+    ) -> anyhow::Result<HttpResponse> {
         let length = if method == "GET" { "" } else { "content-length: 0\r\n" };
         let head = format!("{method} {path} HTTP/1.1\r\nhost: {host}\r\n{length}{headers}\r\n");
         let stream = self.stream.get_mut();
@@ -75,7 +81,7 @@ impl Connection {
         stream.flush()?;
         let status_line = self.line()?;
         let status = status_line.split(' ').nth(1).and_then(|code| code.parse().ok());
-        let mut answer = Answer { status: status.context(status_line)?, headers: Vec::new(), body: Vec::new() };
+        let mut answer = HttpResponse { status: status.context(status_line)?, headers: Vec::new(), body: Vec::new() };
         loop {
             let line = self.line()?;
             let Some((name, value)) = line.split_once(':') else { break };

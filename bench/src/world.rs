@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use crate::{
     cpu,
-    wire::{Answer, Connection, Trust},
+    wire::{HttpResponse, HttpsConnection, TrustedRoots},
 };
 
 /// The timeout until `deploy/up` is ready; everything is already built.
@@ -25,7 +25,7 @@ const EDGE_START: Duration = Duration::from_secs(15);
 
 /// The fields of `up.json` that the bench reads.
 #[derive(Deserialize)]
-pub(crate) struct Up {
+pub(crate) struct UpFile {
     pub(crate) base_url: String,
     pub(crate) console_url: String,
     pub(crate) site_domain: String,
@@ -37,21 +37,21 @@ pub(crate) struct Up {
 }
 
 /// A running installation, stopped on drop.
-pub(crate) struct World {
+pub(crate) struct BenchWorld {
     // Before the folder, so that the programs stop while it still exists.
-    running: Program,
+    running: RunningProgram,
     pub(crate) state: tempfile::TempDir,
-    pub(crate) up: Up,
-    pub(crate) trust: Trust,
+    pub(crate) up: UpFile,
+    pub(crate) trust: TrustedRoots,
     api: String,
     /// The program of the additional edges.
     edge: PathBuf,
 }
 
 /// A running program, terminated on drop or when the bench is killed.
-pub(crate) struct Program(Child);
+pub(crate) struct RunningProgram(Child);
 
-impl Program {
+impl RunningProgram {
     pub(crate) fn start(command: &Command, log: &Path) -> anyhow::Result<Self> {
         let log = File::create(log)?;
         let mut tied = Command::new("setpriv");
@@ -75,7 +75,7 @@ impl Program {
     }
 }
 
-impl Drop for Program {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         let kill = |signal: &str, ids: &[u32]| {
             let ids = ids.iter().map(u32::to_string);
@@ -94,13 +94,13 @@ impl Drop for Program {
     }
 }
 
-pub(crate) struct Edge {
-    pub(crate) program: Program,
+pub(crate) struct EdgeProcess {
+    pub(crate) program: RunningProgram,
     pub(crate) port: u16,
     pub(crate) http_port: u16,
 }
 
-impl World {
+impl BenchWorld {
     /// Starts an installation. Additional edges run the program `edge`, or the one built with the bench.
     pub(crate) fn start(edge: Option<PathBuf>) -> anyhow::Result<Self> {
         let edge = edge.map_or_else(|| Ok(Self::programs()?.join("edge")), anyhow::Ok)?;
@@ -112,7 +112,7 @@ impl World {
             .env("SVC_STATE_DIR", state.path())
             .env("SVC__LIMITS__API_PER_MIN", "1000000")
             .env("SVC__LIMITS__API_ACCOUNT_PER_MIN", "1000000");
-        let mut program = Program::start(&command, &log)?;
+        let mut program = RunningProgram::start(&command, &log)?;
         let deadline = Instant::now() + START;
         let file = state.path().join("up.json");
         while !file.exists() {
@@ -121,8 +121,8 @@ impl World {
             }
             sleep(Duration::from_millis(100));
         }
-        let up: Up = serde_json::from_slice(&std::fs::read(file)?)?;
-        let trust = Trust::in_file(&up.ca_file)?;
+        let up: UpFile = serde_json::from_slice(&std::fs::read(file)?)?;
+        let trust = TrustedRoots::in_file(&up.ca_file)?;
         let api = host_of(&up.base_url).to_owned();
         Ok(Self { running: program, state, up, trust, api, edge })
     }
@@ -159,11 +159,11 @@ impl World {
     }
 
     /// Opens a connection to the API through the edge of `deploy/up`.
-    pub(crate) fn api(&self) -> anyhow::Result<Connection> {
-        Connection::open(&self.trust, &self.api, self.up.https_port)
+    pub(crate) fn api(&self) -> anyhow::Result<HttpsConnection> {
+        HttpsConnection::open(&self.trust, &self.api, self.up.https_port)
     }
 
-    pub(crate) fn call(&self, api: &mut Connection, method: &str, path: &str) -> anyhow::Result<Answer> {
+    pub(crate) fn call(&self, api: &mut HttpsConnection, method: &str, path: &str) -> anyhow::Result<HttpResponse> {
         let answer = api.request(method, &self.api, path, &format!("authorization: Bearer {}\r\n", self.up.token))?;
         ensure!(
             (200..300).contains(&answer.status),
@@ -175,12 +175,12 @@ impl World {
     }
 
     /// Starts another edge on a free port: pinned to one core with one thread, or unpinned.
-    pub(crate) fn edge(&self, core: Option<u32>) -> anyhow::Result<Edge> {
+    pub(crate) fn edge(&self, core: Option<u32>) -> anyhow::Result<EdgeProcess> {
         self.edge_with(core, &[])
     }
 
     /// Starts another edge like [`Self::edge`], with these configuration keys set.
-    pub(crate) fn edge_with(&self, core: Option<u32>, environment: &[(&str, &str)]) -> anyhow::Result<Edge> {
+    pub(crate) fn edge_with(&self, core: Option<u32>, environment: &[(&str, &str)]) -> anyhow::Result<EdgeProcess> {
         let (port, http_port) = (free_port()?, free_port()?);
         let mut command = match core {
             Some(core) => {
@@ -196,9 +196,9 @@ impl World {
             .env("SVC__EDGE__LISTEN_HTTP", format!("127.0.0.1:{http_port}"))
             .envs(environment.iter().copied());
         let log = self.state.path().join(format!("edge-{port}.log"));
-        let program = Program::start(&command, &log)?;
+        let program = RunningProgram::start(&command, &log)?;
         let deadline = Instant::now() + EDGE_START;
-        while Connection::open(&self.trust, &self.api, port).is_err() {
+        while HttpsConnection::open(&self.trust, &self.api, port).is_err() {
             ensure!(
                 Instant::now() < deadline,
                 "an edge did not start: {}",
@@ -206,7 +206,7 @@ impl World {
             );
             sleep(Duration::from_millis(50));
         }
-        Ok(Edge { program, port, http_port })
+        Ok(EdgeProcess { program, port, http_port })
     }
 }
 

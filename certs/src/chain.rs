@@ -20,9 +20,9 @@ const PEM_LINE: usize = 64;
 /// The limit of displayed characters of a name: a stranger's certificate may have as many as a handshake can carry.
 const SHOWN_NAME: usize = 200;
 
-/// A certificate chain and its private key that passed every check of [`Chain::judge`].
+/// A certificate chain and its private key that passed every check of [`CertificateChain::judge`].
 #[derive(Clone)]
-pub struct Chain {
+pub struct CertificateChain {
     /// The DNS names that it covers, wildcards as `*.name`: lower case, sorted.
     pub names: Vec<String>,
     /// The certificates as PEM, the leaf first.
@@ -36,7 +36,7 @@ pub struct Chain {
     /// The end of the leaf's validity.
     pub not_after: Timestamp,
     /// Findings that the operator should know but that are no reason for a refusal.
-    pub notes: Vec<Note>,
+    pub notes: Vec<ChainNote>,
 }
 
 /// The reason a chain or its key was refused. The text is written for the operator.
@@ -106,7 +106,7 @@ fn elsewhere(position: Option<usize>) -> String {
 
 /// A finding about a chain that is no reason to refuse it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Note {
+pub enum ChainNote {
     /// The certificate is its own issuer.
     SelfSigned,
     /// The chain consists of the leaf only.
@@ -117,7 +117,7 @@ pub enum Note {
     LeftOut(String),
 }
 
-impl fmt::Display for Note {
+impl fmt::Display for ChainNote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::SelfSigned => f.write_str("it is signed by itself: visitors are warned unless they trust it by hand"),
@@ -130,7 +130,7 @@ impl fmt::Display for Note {
     }
 }
 
-impl Chain {
+impl CertificateChain {
     /// Parses and validates the PEM of a chain and of its key.
     pub fn judge(chain: &[u8], key: &[u8], now: Timestamp) -> Result<Self, ChainError> {
         let chain = certificates(chain)?;
@@ -157,19 +157,19 @@ impl Chain {
         }
         let (names, mut notes) = names(leaf)?;
         if leaf.issuer() == leaf.subject() {
-            notes.push(Note::SelfSigned);
+            notes.push(ChainNote::SelfSigned);
         } else if parsed.len() == 1 {
-            notes.push(Note::NoIntermediate);
+            notes.push(ChainNote::NoIntermediate);
         }
         let days = days_left(not_after, now);
         if days < SOON_DAYS {
-            notes.push(Note::EndsSoon(days));
+            notes.push(ChainNote::EndsSoon(days));
         }
         Ok(Self {
             names,
             chain_pem: chain.iter().map(|der| pem("CERTIFICATE", der)).collect(),
             key_pem: key_pem(&key),
-            issuer: called(leaf.issuer()),
+            issuer: display_name(leaf.issuer()),
             not_before,
             not_after,
             notes,
@@ -183,14 +183,14 @@ pub fn days_left(end: Timestamp, now: Timestamp) -> u64 {
 }
 
 /// Returns the issuer of a stored chain's leaf, or `None` if the chain cannot be parsed.
-pub fn issuer_of(chain_pem: &str) -> Option<String> {
+pub fn chain_issuer(chain_pem: &str) -> Option<String> {
     let der = CertificateDer::from_pem_slice(chain_pem.as_bytes()).ok()?;
-    parse(&der).map(|leaf| called(leaf.issuer()))
+    parse(&der).map(|leaf| display_name(leaf.issuer()))
 }
 
 /// The displayable parts of a certificate presented by a server, without validation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Presented {
+pub struct PresentedCertificate {
     /// The issuer.
     pub issuer: String,
     /// The subject; `None` if it is empty, as authorities leave it today.
@@ -205,7 +205,7 @@ pub struct Presented {
     pub is_self_issued: bool,
 }
 
-impl Presented {
+impl PresentedCertificate {
     /// Parses a certificate. Returns `None` if it is not an X.509 certificate.
     pub fn read(der: &[u8]) -> Option<Self> {
         let leaf = parse(der)?;
@@ -216,7 +216,7 @@ impl Presented {
             GeneralName::DNSName(name) => dns_name(name),
             _ => None,
         });
-        let shown = |name: &X509Name<'_>| called(name).chars().take(SHOWN_NAME).collect();
+        let shown = |name: &X509Name<'_>| display_name(name).chars().take(SHOWN_NAME).collect();
         Some(Self {
             issuer: shown(leaf.issuer()),
             subject: leaf.subject().iter().next().map(|_| shown(leaf.subject())),
@@ -288,14 +288,14 @@ fn is_for_servers(leaf: &X509Certificate<'_>) -> bool {
     leaf.extended_key_usage().is_ok_and(|usage| usage.is_none_or(|usage| usage.value.any || usage.value.server_auth))
 }
 
-fn names(leaf: &X509Certificate<'_>) -> Result<(Vec<String>, Vec<Note>), ChainError> {
+fn names(leaf: &X509Certificate<'_>) -> Result<(Vec<String>, Vec<ChainNote>), ChainError> {
     let alternative = leaf.subject_alternative_name().map_err(|_| ChainError::Unreadable(1))?;
     let (mut names, mut notes) = (Vec::new(), Vec::new());
     for name in alternative.iter().flat_map(|extension| &extension.value.general_names) {
         if let GeneralName::DNSName(name) = name {
             match dns_name(name) {
                 Some(name) => names.push(name),
-                None => notes.push(Note::LeftOut((*name).to_owned())),
+                None => notes.push(ChainNote::LeftOut((*name).to_owned())),
             }
         }
     }
@@ -316,7 +316,7 @@ pub(crate) fn dns_name(name: &str) -> Option<String> {
 }
 
 /// Returns an authority's common name and organization.
-fn called(name: &X509Name<'_>) -> String {
+fn display_name(name: &X509Name<'_>) -> String {
     let mut common = name.iter_common_name().filter_map(|part| part.as_str().ok());
     let mut organization = name.iter_organization().filter_map(|part| part.as_str().ok());
     let called = match (common.next(), organization.next()) {

@@ -5,11 +5,11 @@ use domain::{Timestamp, certificates::CertificateSource};
 use secrets::MasterKey;
 use sqlx::PgPool;
 
-use crate::chain::Chain;
+use crate::chain::CertificateChain;
 
 /// The outcome of [`import`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Imported {
+pub enum ImportOutcome {
     /// The same chain and key were already stored.
     Before,
     /// The certificate was stored; edges present it from now on.
@@ -20,13 +20,13 @@ pub enum Imported {
 pub async fn import(
     db: &PgPool,
     master_key: &MasterKey,
-    chain: &Chain,
+    chain: &CertificateChain,
     now: Timestamp,
-) -> Result<Imported, sqlx::Error> {
-    if let Some(stored) = certificates::covering(db, &chain.names, now).await? {
+) -> Result<ImportOutcome, sqlx::Error> {
+    if let Some(stored) = certificates::find_covering(db, &chain.names, now).await? {
         let opens = stored.open_key(master_key).is_ok_and(|key| key == chain.key_pem.as_bytes());
         if stored.chain_pem == chain.chain_pem && opens {
-            return Ok(Imported::Before);
+            return Ok(ImportOutcome::Before);
         }
     }
     let certificate = NewCertificate {
@@ -41,5 +41,5 @@ pub async fn import(
     let mut tx = db.begin().await?;
     certificates::store(&mut tx, master_key, &certificate, now).await?;
     tx.commit().await?;
-    Ok(Imported::Now)
+    Ok(ImportOutcome::Now)
 }

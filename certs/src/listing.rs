@@ -2,18 +2,18 @@
 
 use std::fmt::Write as _;
 
-use db::certificates::{self, Listed};
+use db::certificates::{self, ListedCertificate};
 use domain::{CertificateId, Timestamp, certificates::CertificateSource};
 use serde::Serialize;
 use sqlx::PgPool;
 
-use crate::chain::{days_left, issuer_of};
+use crate::chain::{chain_issuer, days_left};
 
 const PAGE: i64 = 500;
 
 /// A certificate of the list.
 #[derive(Debug, Serialize)]
-pub struct Row {
+pub struct CertificateRow {
     /// The id.
     pub id: CertificateId,
     /// The DNS names that it covers, wildcards as `*.name`.
@@ -35,12 +35,12 @@ pub struct Row {
 }
 
 /// Returns the stored certificates; with `expiring`, only those that expire within this many days and are not replaced.
-pub async fn rows(db: &PgPool, expiring: Option<u64>, now: Timestamp) -> Result<Vec<Row>, sqlx::Error> {
-    let (mut rows, mut last): (Vec<Row>, Option<Listed>) = (Vec::new(), None);
+pub async fn rows(db: &PgPool, expiring: Option<u64>, now: Timestamp) -> Result<Vec<CertificateRow>, sqlx::Error> {
+    let (mut rows, mut last): (Vec<CertificateRow>, Option<ListedCertificate>) = (Vec::new(), None);
     loop {
         let page = certificates::list(db, last.as_ref(), PAGE).await?;
         let Some(end) = page.last().cloned() else { return Ok(rows) };
-        let found = page.into_iter().map(|listed| Row::new(listed, now));
+        let found = page.into_iter().map(|listed| CertificateRow::new(listed, now));
         rows.extend(found.filter(|row| expiring.is_none_or(|days| row.ends_within(days))));
         // The rest expire later.
         if expiring.is_some_and(|days| end.not_after > now && days_left(end.not_after, now) > days) {
@@ -50,10 +50,10 @@ pub async fn rows(db: &PgPool, expiring: Option<u64>, now: Timestamp) -> Result<
     }
 }
 
-impl Row {
-    fn new(listed: Listed, now: Timestamp) -> Self {
+impl CertificateRow {
+    fn new(listed: ListedCertificate, now: Timestamp) -> Self {
         Self {
-            issuer: issuer_of(&listed.chain_pem),
+            issuer: chain_issuer(&listed.chain_pem),
             days_left: (listed.not_after > now).then(|| days_left(listed.not_after, now)),
             id: listed.id,
             names: listed.names,
@@ -71,7 +71,7 @@ impl Row {
 }
 
 /// Formats the rows as a table.
-pub fn table(rows: &[Row], expiring: Option<u64>) -> String {
+pub fn table(rows: &[CertificateRow], expiring: Option<u64>) -> String {
     if rows.is_empty() {
         return expiring.map_or_else(
             || "no certificate is stored".to_owned(),
@@ -100,9 +100,9 @@ mod tests {
 
     use super::*;
 
-    fn row(days: u64, is_replaced: bool) -> Row {
+    fn row(days: u64, is_replaced: bool) -> CertificateRow {
         let now = Timestamp::from_unix_millis(1_800_000_000_000);
-        let listed = Listed {
+        let listed = ListedCertificate {
             id: CertificateId::new(now),
             names: vec!["a.example".to_owned()],
             chain_pem: String::new(),
@@ -112,7 +112,7 @@ mod tests {
             account_url: Some("https://ca.test/acct/1".to_owned()),
             is_replaced,
         };
-        Row::new(listed, now)
+        CertificateRow::new(listed, now)
     }
 
     #[test]

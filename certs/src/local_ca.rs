@@ -78,7 +78,7 @@ pub fn root_file(folder: &Path) -> PathBuf {
 
 /// The outcome of [`renew`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RenewOutcome {
     /// The stored leaf was kept: more than a third of its lifetime is left.
     Kept,
     /// A new leaf was stored.
@@ -123,14 +123,14 @@ pub async fn renew(
     ca: &LocalCa,
     names: &[String],
     now: Timestamp,
-) -> Result<Outcome, LocalCaError> {
-    if let Some(stored) = certificates::covering(db, names, now).await? {
+) -> Result<RenewOutcome, LocalCaError> {
+    if let Some(stored) = certificates::find_covering(db, names, now).await? {
         let mut covered = stored.names.clone();
         covered.sort();
         let left = stored.not_after.since(now);
         let is_ours = stored.chain_pem.ends_with(&ca.certificate_pem);
         if is_ours && covered == names && left > LEAF_LIFE / 3 && stored.open_key(master_key).is_ok() {
-            return Ok(Outcome::Kept);
+            return Ok(RenewOutcome::Kept);
         }
     }
     let leaf = ca.issue(names, now)?;
@@ -146,11 +146,11 @@ pub async fn renew(
     let mut tx = db.begin().await?;
     certificates::store(&mut tx, master_key, &certificate, now).await?;
     tx.commit().await?;
-    Ok(Outcome::Issued)
+    Ok(RenewOutcome::Issued)
 }
 
 /// A leaf certificate with its private key.
-pub struct Leaf {
+pub struct LeafCertificate {
     /// The chain as PEM: the leaf, then the authority.
     pub chain_pem: String,
     /// The private key as PEM, in PKCS #8.
@@ -177,13 +177,13 @@ impl LocalCa {
                 if let Some(domain) = domains(names).find(|domain| !permitted.iter().any(|own| own == domain)) {
                     return Err(LocalCaError::OtherDomains(folder.to_path_buf(), domain.to_owned()));
                 }
-                ca.reaching(folder, extra)
+                ca.ensure_permits(folder, extra)
             }
             (false, false) => {
                 let ca = Self::generate(&[names, extra].concat(), now)?;
-                std::fs::create_dir_all(folder).map_err(at(folder))?;
-                private_file::create(&key, &ca.key.serialize_pem()).map_err(at(&key))?;
-                std::fs::write(&certificate, &ca.certificate_pem).map_err(at(&certificate))?;
+                std::fs::create_dir_all(folder).map_err(file_error(folder))?;
+                private_file::create(&key, &ca.key.serialize_pem()).map_err(file_error(&key))?;
+                std::fs::write(&certificate, &ca.certificate_pem).map_err(file_error(&certificate))?;
                 Ok(ca)
             }
             (true, false) => Err(LocalCaError::Half(key)),
@@ -193,17 +193,17 @@ impl LocalCa {
 
     /// Opens the authority in `folder`, which must be valid for `names`.
     pub fn open(folder: &Path, names: &[String]) -> Result<Self, LocalCaError> {
-        Self::read(folder)?.reaching(folder, names)
+        Self::read(folder)?.ensure_permits(folder, names)
     }
 
     fn read(folder: &Path) -> Result<Self, LocalCaError> {
         let (certificate, key) = (folder.join(CERTIFICATE_FILE), folder.join(KEY_FILE));
-        let certificate_pem = std::fs::read_to_string(&certificate).map_err(at(&certificate))?;
-        let key = KeyPair::from_pem(&std::fs::read_to_string(&key).map_err(at(&key))?)?;
+        let certificate_pem = std::fs::read_to_string(&certificate).map_err(file_error(&certificate))?;
+        let key = KeyPair::from_pem(&std::fs::read_to_string(&key).map_err(file_error(&key))?)?;
         Ok(Self { certificate_pem, key })
     }
 
-    fn reaching(self, folder: &Path, names: &[String]) -> Result<Self, LocalCaError> {
+    fn ensure_permits(self, folder: &Path, names: &[String]) -> Result<Self, LocalCaError> {
         let permitted = self.permitted();
         match domains(names).find(|name| !permitted.iter().any(|domain| hostname::is_within(name, domain))) {
             Some(name) => Err(LocalCaError::OutOfReach {
@@ -245,7 +245,7 @@ impl LocalCa {
     }
 
     /// Signs a leaf for `names`.
-    pub fn issue(&self, names: &[String], now: Timestamp) -> Result<Leaf, LocalCaError> {
+    pub fn issue(&self, names: &[String], now: Timestamp) -> Result<LeafCertificate, LocalCaError> {
         let issuer = Issuer::from_ca_cert_pem(&self.certificate_pem, &self.key)?;
         let key = KeyPair::generate()?;
         let (not_before, not_after) = (now - DAY, now + LEAF_LIFE - DAY);
@@ -257,7 +257,7 @@ impl LocalCa {
         params.not_before = not_before.as_datetime();
         params.not_after = not_after.as_datetime();
         let leaf = params.signed_by(&key, &issuer)?;
-        Ok(Leaf {
+        Ok(LeafCertificate {
             chain_pem: format!("{}{}", leaf.pem(), self.certificate_pem),
             key_pem: key.serialize_pem(),
             not_before,
@@ -293,7 +293,7 @@ fn distinguished_name(common_name: &str) -> DistinguishedName {
     name
 }
 
-fn at(path: &Path) -> impl FnOnce(io::Error) -> LocalCaError {
+fn file_error(path: &Path) -> impl FnOnce(io::Error) -> LocalCaError {
     let path = path.to_path_buf();
     move |source| LocalCaError::File { path, source }
 }

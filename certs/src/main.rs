@@ -8,10 +8,10 @@ use std::{
     process::ExitCode,
 };
 
-use certs::acme::Reason;
+use certs::acme::RevokeReason;
 use clap::{Parser, Subcommand};
 
-use self::commands::Outcome;
+use self::commands::CommandOutcome;
 
 /// Creates and manages the keys and certificates of an installation.
 #[derive(Parser)]
@@ -42,7 +42,7 @@ enum Command {
     /// interrupted and run again. The old key stays in the key file for as long as it may be needed.
     RotateKey {
         #[command(flatten)]
-        how: Rotation,
+        how: RotationArgs,
     },
     /// Creates or renews the certificate of the configured domains with an authority kept in DIR, and stores it.
     LocalCa {
@@ -102,7 +102,7 @@ enum Command {
         name: String,
         /// The reason: unspecified, key-compromise, superseded or cessation-of-operation.
         #[arg(long)]
-        reason: Option<Reason>,
+        reason: Option<RevokeReason>,
         /// Prints JSON.
         #[arg(long)]
         json: bool,
@@ -124,7 +124,7 @@ enum Command {
 /// The steps of a rotation to run.
 #[derive(clap::Args)]
 #[group(multiple = false)]
-struct Rotation {
+struct RotationArgs {
     /// Only adds a key, which opens but does not seal yet. With programs on several machines: prepare, copy the key
     /// file to all of them, then rotate.
     #[arg(long)]
@@ -138,7 +138,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let outcome = io::Result::map_err(runtime(), anyhow::Error::from);
     match outcome.and_then(|runtime| runtime.block_on(commands::run(&arguments))) {
-        Ok(Outcome { said, is_good }) => {
+        Ok(CommandOutcome { said, is_good }) => {
             // Standard output may be closed; the work is done anyway.
             let _ = writeln!(io::stdout(), "{}", said.trim_end());
             if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }

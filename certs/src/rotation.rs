@@ -12,7 +12,7 @@ use std::{fmt, fs, io, path::Path, time::Duration};
 use db::upkeep::sealed::Column;
 use secrets::{
     EdgeKey, MasterKey,
-    master_key::{Key, KeyError, KeyFile, RELOAD_EVERY},
+    master_key::{KeyError, KeyFile, MasterKeyBytes, RELOAD_EVERY},
 };
 use sqlx::PgPool;
 
@@ -76,9 +76,9 @@ pub enum RotationError {
 
 /// The outcome of [`prepare`]: the key file contains a new key that opens but does not seal.
 #[derive(Debug)]
-pub struct Prepared(Key);
+pub struct PreparedKey(MasterKeyBytes);
 
-impl fmt::Display for Prepared {
+impl fmt::Display for PreparedKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -91,12 +91,12 @@ impl fmt::Display for Prepared {
 
 /// The outcome of [`rotate`]: everything is sealed with the new key.
 #[derive(Debug)]
-pub struct Rotated {
-    key: Key,
+pub struct RotatedKey {
+    key: MasterKeyBytes,
     resealed: Vec<(Column, u64)>,
 }
 
-impl fmt::Display for Rotated {
+impl fmt::Display for RotatedKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (column, values) in &self.resealed {
             writeln!(f, "{}: {values} sealed anew", column.name())?;
@@ -113,12 +113,12 @@ impl fmt::Display for Rotated {
 
 /// The outcome of [`finish`]: the old keys were removed from the file.
 #[derive(Debug)]
-pub struct Finished {
-    key: Key,
+pub struct FinishedRotation {
+    key: MasterKeyBytes,
     forgotten: usize,
 }
 
-impl fmt::Display for Finished {
+impl fmt::Display for FinishedRotation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.forgotten {
             0 => write!(f, "key {} is the only one already", self.key.id()),
@@ -133,26 +133,26 @@ impl fmt::Display for Finished {
 }
 
 /// Adds a key that opens but does not seal yet.
-pub fn prepare(files: &KeyFiles<'_>) -> Result<Prepared, RotationError> {
+pub fn prepare(files: &KeyFiles<'_>) -> Result<PreparedKey, RotationError> {
     let _lock = lock(files.master)?;
     let mut file = read(files.master)?;
     if file.next.is_some() {
         return Err(RotationError::Prepared);
     }
-    let key = Key::generate();
+    let key = MasterKeyBytes::generate();
     file.next = Some(key.clone());
     write(files, &file)?;
-    Ok(Prepared(key))
+    Ok(PreparedKey(key))
 }
 
 /// Makes the prepared key (or, without one, a new key) the one that seals, and seals everything again. If the file
 /// already contains more than one key, it resumes an interrupted rotation.
-pub async fn rotate(db: &PgPool, files: &KeyFiles<'_>) -> Result<Rotated, RotationError> {
+pub async fn rotate(db: &PgPool, files: &KeyFiles<'_>) -> Result<RotatedKey, RotationError> {
     let _lock = lock(files.master)?;
     let mut file = read(files.master)?;
     let fresh = match file.next.take() {
         Some(prepared) => Some(prepared),
-        None if file.keys.len() == 1 => Some(Key::generate()),
+        None if file.keys.len() == 1 => Some(MasterKeyBytes::generate()),
         None => None,
     };
     if let Some(key) = fresh {
@@ -175,7 +175,7 @@ pub async fn rotate(db: &PgPool, files: &KeyFiles<'_>) -> Result<Rotated, Rotati
         }
         // Not after the first search: see below.
         if found == 0 && search > 0 {
-            return Ok(Rotated { key: file.keys.swap_remove(0), resealed });
+            return Ok(RotatedKey { key: file.keys.swap_remove(0), resealed });
         }
         // Values sealed with the old key by programs that had not loaded the new one are committed after this.
         tokio::time::sleep(RELOAD_EVERY + COMMITTED_WITHIN).await;
@@ -184,17 +184,17 @@ pub async fn rotate(db: &PgPool, files: &KeyFiles<'_>) -> Result<Rotated, Rotati
 }
 
 /// Removes keys from the key file that nothing is sealed with.
-pub async fn finish(db: &PgPool, files: &KeyFiles<'_>) -> Result<Finished, RotationError> {
+pub async fn finish(db: &PgPool, files: &KeyFiles<'_>) -> Result<FinishedRotation, RotationError> {
     let _lock = lock(files.master)?;
     let mut file = read(files.master)?;
-    if file.next.is_some() || !nothing_is_old(db, &MasterKey::load(files.master)?).await? {
+    if file.next.is_some() || !is_all_current(db, &MasterKey::load(files.master)?).await? {
         return Err(RotationError::Unfinished);
     }
     let old = file.keys.split_off(1);
     if !old.is_empty() {
         write(files, &file)?;
     }
-    Ok(Finished { key: file.keys.swap_remove(0), forgotten: old.len() })
+    Ok(FinishedRotation { key: file.keys.swap_remove(0), forgotten: old.len() })
 }
 
 /// Seals a column's values again and returns their number. Rows that no key opens are added to `unopenable`.
@@ -223,7 +223,7 @@ async fn reseal(
     }
 }
 
-async fn nothing_is_old(db: &PgPool, master: &MasterKey) -> Result<bool, sqlx::Error> {
+async fn is_all_current(db: &PgPool, master: &MasterKey) -> Result<bool, sqlx::Error> {
     for column in Column::ALL {
         if !column.stale(db, &master.tag(), "", 1).await?.is_empty() {
             return Ok(false);
@@ -257,7 +257,7 @@ pub fn write_edge_key(master: &Path, edge: &Path) -> Result<Vec<String>, Rotatio
         let failed = |source| RotationError::Write { path: edge.display().to_string(), source };
         private_file::create(edge, &file.to_edge_text()).map_err(failed)?;
     }
-    Ok(file.keys.iter().chain(&file.next).map(Key::id).collect())
+    Ok(file.keys.iter().chain(&file.next).map(MasterKeyBytes::id).collect())
 }
 
 /// Replaces a file of an edge's keys, and no other: it might be the only copy of the master key.

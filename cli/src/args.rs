@@ -38,7 +38,7 @@ Exit codes:
 #[command(name = "svc", version = env!("SVC_VERSION"), after_help = AFTER_HELP, max_term_width = 100)]
 pub(crate) struct Args {
     #[command(flatten)]
-    pub(crate) global: Global,
+    pub(crate) global: GlobalArgs,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -47,7 +47,7 @@ pub(crate) struct Args {
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = EVERYWHERE)]
-pub(crate) struct Global {
+pub(crate) struct GlobalArgs {
     /// Address of the API [default: that of the latest login, else, on a terminal, a `make up` in this folder or above]
     #[arg(long, global = true, env = "SVC_API_URL", value_name = "URL")]
     pub(crate) api: Option<Url>,
@@ -71,59 +71,59 @@ pub(crate) struct Global {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Sign in through the browser
-    Login(login::Login),
+    Login(login::LoginArgs),
     /// Sign out: revoke the token of the login saved on this machine, and forget it
     Logout,
     /// Show who you are signed in as
     Whoami,
     /// Publish a folder; creates its project if there is none of that name
-    Deploy(deploy::Deploy),
+    Deploy(deploy::DeployArgs),
     /// List, create and remove projects
-    Projects(projects::Projects),
+    Projects(projects::ProjectsArgs),
     /// List a project's deployments, their files, and what changed between them
-    Deployments(deployments::Deployments),
+    Deployments(deployments::DeploymentsArgs),
     /// Serve an earlier deployment again
-    Rollback(deployments::Rollback),
+    Rollback(deployments::RollbackArgs),
     /// Download all files of a deployment
-    Download(deployments::Download),
+    Download(deployments::DownloadArgs),
     /// Show or change who may see a site
-    Access(access::Access),
+    Access(access::AccessArgs),
     /// List, attach and check a project's custom domains
-    Domains(domains::Domains),
+    Domains(domains::DomainsArgs),
     /// List and change a project's environment variables
-    Env(env::Env),
+    Env(env::EnvArgs),
     /// Move a project into an organization, or out of one
-    Transfer(transfer::Transfer),
+    Transfer(transfer::TransferArgs),
     /// Show who changed a project or an organization, and how
-    Audit(audit::Audit),
+    Audit(audit::AuditArgs),
     /// Show a site's visits, visitors and missing pages
-    Stats(stats::Stats),
+    Stats(stats::StatsArgs),
     /// Deploy a project from a repository
-    Repo(repo::Repo),
+    Repo(repo::RepoArgs),
     /// List and share the code host's installations
-    Vcs(vcs::Vcs),
+    Vcs(vcs::VcsArgs),
     /// Open a project in the browser
-    Open(projects::Open),
+    Open(projects::OpenArgs),
     /// Publish a file or folder at an address of its own for some days
-    Share(share::Share),
+    Share(share::ShareArgs),
     /// List and remove shares
-    Shares(shares::Shares),
+    Shares(shares::SharesArgs),
     /// List, create and change organizations
-    Orgs(orgs::Orgs),
+    Orgs(orgs::OrgsArgs),
     /// List an organization's members, change their roles, or leave
-    Members(members::Members),
+    Members(members::MembersArgs),
     /// Invite people to an organization, or accept an invite
-    Invites(invites::Invites),
+    Invites(invites::InvitesArgs),
     /// List, create and revoke API tokens
-    Tokens(tokens::Tokens),
+    Tokens(tokens::TokensArgs),
     /// List where you are signed in to the console, and sign out there
-    Sessions(sessions::Sessions),
+    Sessions(sessions::SessionsArgs),
     /// Show or change your plan, its usage and your bills
-    Billing(billing::Billing),
+    Billing(billing::BillingArgs),
     /// Use the AI gateway: models, usage, a quick try, keys
-    Ai(ai::Ai),
+    Ai(ai::AiArgs),
     /// Teach coding agents to publish pages
-    Skill(skill::Skill),
+    Skill(skill::SkillArgs),
     /// Print a shell script that completes commands and names
     Completions {
         /// The shell

@@ -22,7 +22,7 @@ use crate::{
     args::Args,
     client::Client,
     commands::deployments,
-    credentials::{Connection, Wanted},
+    credentials::{Connection, ConnectionOptions},
     failure::Failure,
     project,
 };
@@ -48,7 +48,7 @@ pub(crate) fn script(shell: &str) -> anyhow::Result<Option<String>> {
 
 /// Returns the names of the caller's projects, including those of organizations.
 pub(crate) fn projects() -> Vec<CompletionCandidate> {
-    asked(async |client| {
+    query_candidates(async |client| {
         let projects = all_projects(&client).await?;
         Ok(projects
             .into_iter()
@@ -58,7 +58,7 @@ pub(crate) fn projects() -> Vec<CompletionCandidate> {
 }
 
 pub(crate) fn orgs() -> Vec<CompletionCandidate> {
-    asked(async |client| {
+    query_candidates(async |client| {
         let orgs = client.get::<OrgList>("/orgs").await?.body.orgs;
         let described = |org: api::orgs::Org| {
             candidate(org.name.as_str(), Some(org.display_name.map_or(org.role.to_string(), |shown| shown.to_string())))
@@ -72,7 +72,7 @@ pub(crate) fn deployments() -> Vec<CompletionCandidate> {
     let named = option(&["--project", "-p"]).or_else(|| env::var("SVC_PROJECT").ok());
     let named = named.and_then(|name| project::parse(&name).ok());
     let project = named.or_else(|| project::remembered(None).ok().flatten());
-    asked(async move |client| {
+    query_candidates(async move |client| {
         let Some(name) = project else {
             let live = all_projects(&client).await?.into_iter().filter_map(|project| {
                 let live = project.active_deployment_id?;
@@ -82,7 +82,7 @@ pub(crate) fn deployments() -> Vec<CompletionCandidate> {
         };
         let list = client.get::<DeploymentList>(&format!("/projects/{name}/deployments?limit=20")).await?.body;
         let described = list.deployments.into_iter().map(|deployment| {
-            let state = deployments::word(deployment.status);
+            let state = deployments::status_word(deployment.status);
             candidate(deployment.id.as_str(), Some(format!("{state}, {}", deployment.created_at)))
         });
         Ok(described.collect())
@@ -98,7 +98,9 @@ fn candidate(value: &str, help: Option<String>) -> CompletionCandidate {
 }
 
 /// Returns the candidates that `question` finds; none if it fails or takes too long.
-fn asked(question: impl AsyncFnOnce(Client) -> Result<Vec<CompletionCandidate>, Failure>) -> Vec<CompletionCandidate> {
+fn query_candidates(
+    question: impl AsyncFnOnce(Client) -> Result<Vec<CompletionCandidate>, Failure>,
+) -> Vec<CompletionCandidate> {
     let ask = || -> anyhow::Result<Vec<CompletionCandidate>> {
         let client = Client::new(connection()?)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -111,7 +113,7 @@ fn asked(question: impl AsyncFnOnce(Client) -> Result<Vec<CompletionCandidate>, 
 /// Returns the connection that the command would use. The options are read by hand because the line is incomplete.
 fn connection() -> anyhow::Result<Connection> {
     let set = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
-    Connection::find(Wanted {
+    Connection::find(ConnectionOptions {
         api: option(&["--api"]).or_else(|| set("SVC_API_URL")).map(|api| api.parse()).transpose()?,
         ca_file: option(&["--ca-file"]).or_else(|| set("SVC_CA_FILE")).map(Into::into),
         token: set("SVC_TOKEN"),
@@ -119,10 +121,10 @@ fn connection() -> anyhow::Result<Connection> {
 }
 
 fn option(names: &[&str]) -> Option<String> {
-    value_of(names, env::args().skip_while(|word| word != "--").skip(1))
+    option_value(names, env::args().skip_while(|word| word != "--").skip(1))
 }
 
-fn value_of(names: &[&str], words: impl Iterator<Item = String>) -> Option<String> {
+fn option_value(names: &[&str], words: impl Iterator<Item = String>) -> Option<String> {
     let mut words = words;
     while let Some(word) = words.next() {
         if names.contains(&word.as_str()) {
@@ -142,7 +144,7 @@ mod tests {
 
     #[test]
     fn an_option_of_an_unfinished_line_is_read() {
-        let value = |line: &str| value_of(&["--project", "-p"], line.split(' ').map(str::to_owned));
+        let value = |line: &str| option_value(&["--project", "-p"], line.split(' ').map(str::to_owned));
         assert_eq!(value("svc rollback -p docs dep_").as_deref(), Some("docs"));
         assert_eq!(value("svc rollback --project=docs").as_deref(), Some("docs"));
         assert_eq!(value("svc rollback --project "), None);

@@ -21,14 +21,14 @@ use url::{Host, Url};
 
 use crate::{
     failure::Failure,
-    up::{self, Up},
+    up::{self, UpFile},
 };
 
 const KNOWN_UP_FILES: usize = 100;
 
 /// The part of a connection that the command line and the environment determine.
 #[derive(Debug, Default)]
-pub(crate) struct Wanted {
+pub(crate) struct ConnectionOptions {
     pub(crate) api: Option<Url>,
     pub(crate) ca_file: Option<PathBuf>,
     pub(crate) token: Option<String>,
@@ -43,12 +43,12 @@ pub(crate) struct Connection {
     pub(crate) up_file: Option<PathBuf>,
     /// The AI gateway's address, if the login or `up.json` provides it.
     pub(crate) ai: Option<Url>,
-    pub(crate) voice: Voice,
+    pub(crate) voice: RequestOutput,
 }
 
 /// Which messages about requests in progress are printed on stderr.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Voice {
+pub(crate) struct RequestOutput {
     /// Whether to print every request and its response.
     pub(crate) is_verbose: bool,
     /// Whether a person watches who may wonder about a long pause.
@@ -57,10 +57,10 @@ pub(crate) struct Voice {
 
 /// The file of saved logins.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Logins {
+pub(crate) struct LoginStore {
     default_api: Option<Url>,
     #[serde(default, rename = "logins")]
-    by_api: BTreeMap<String, Saved>,
+    by_api: BTreeMap<String, SavedLogin>,
     /// The AI keys that svc created for itself, by API address and owner.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     ai_keys: BTreeMap<String, String>,
@@ -70,7 +70,7 @@ pub(crate) struct Logins {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Saved {
+pub(crate) struct SavedLogin {
     pub(crate) token: String,
     pub(crate) vcs_login: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -79,7 +79,7 @@ pub(crate) struct Saved {
 
 /// Where an `up.json` may come from.
 #[derive(Debug, Clone, Copy)]
-enum Place<'p> {
+enum UpFileSource<'p> {
     /// The state folder that `SVC_STATE_DIR` names.
     Named(&'p Path),
     /// The folder that the command runs in, or one above it. Its author is unknown, so it is used only when a person is
@@ -93,27 +93,27 @@ impl Connection {
     /// Chooses the address: `--api` or `SVC_API_URL`, the state folder that `SVC_STATE_DIR` names, the saved login, and
     /// on a terminal a `make up` in this folder or above. And the token: `SVC_TOKEN`, the login at that address, `make
     /// up`'s own.
-    pub(crate) fn find(wanted: Wanted) -> anyhow::Result<Self> {
+    pub(crate) fn find(wanted: ConnectionOptions) -> anyhow::Result<Self> {
         let state_dir = env::var_os("SVC_STATE_DIR").map(PathBuf::from);
         let here = env::current_dir()?;
         let place = match &state_dir {
-            Some(dir) => Place::Named(dir),
-            None if io::stderr().is_terminal() => Place::Near(&here),
-            None => Place::Nowhere,
+            Some(dir) => UpFileSource::Named(dir),
+            None if io::stderr().is_terminal() => UpFileSource::Near(&here),
+            None => UpFileSource::Nowhere,
         };
-        Self::choose(wanted, &Logins::load(&file()?)?, place)
+        Self::choose(wanted, &LoginStore::load(&file()?)?, place)
     }
 
-    fn choose(wanted: Wanted, logins: &Logins, place: Place<'_>) -> anyhow::Result<Self> {
+    fn choose(wanted: ConnectionOptions, logins: &LoginStore, place: UpFileSource<'_>) -> anyhow::Result<Self> {
         // With a token from elsewhere, nothing of the file is used, least of all its address.
         let named = match place {
-            Place::Named(dir) if wanted.token.is_none() => up::named(dir)?,
+            UpFileSource::Named(dir) if wanted.token.is_none() => up::named(dir)?,
             _ => None,
         };
         let address =
             wanted.api.or_else(|| named.as_ref().map(|up| up.base_url.clone())).or_else(|| logins.default_api.clone());
         let up = match (place, &address) {
-            (Place::Near(here), address) if wanted.token.is_none() => match up::nearest(here) {
+            (UpFileSource::Near(here), address) if wanted.token.is_none() => match up::nearest(here) {
                 // An untrusted file matters only if there is no other address.
                 Err(_) if address.is_some() => None,
                 found => found?,
@@ -123,7 +123,7 @@ impl Connection {
         let api = address
             .or_else(|| up.as_ref().map(|up| up.base_url.clone()))
             .ok_or_else(|| no_address(wanted.token.is_some(), place))?;
-        check(&api)?;
+        check_is_encrypted(&api)?;
         let login = logins.at(&api);
         let has_credentials = wanted.token.is_some() || login.is_some();
         let Some(up) = up.filter(|up| !has_credentials && same_place(&up.base_url, &api)) else {
@@ -132,19 +132,19 @@ impl Connection {
                 ca_file: wanted.ca_file.or_else(|| login.and_then(|login| login.ca_file.clone())),
                 up_file: None,
                 ai: None,
-                voice: Voice::default(),
+                voice: RequestOutput::default(),
                 api,
             });
         };
-        let Up { file, ai_url, token, ca_file, .. } = up;
+        let UpFile { file, ai_url, token, ca_file, .. } = up;
         let ca_file = wanted.ca_file.or(ca_file);
-        Ok(Self { api, token, ca_file, up_file: Some(file), ai: ai_url, voice: Voice::default() })
+        Ok(Self { api, token, ca_file, up_file: Some(file), ai: ai_url, voice: RequestOutput::default() })
     }
 
     /// Returns the AI gateway's address: the configured one, or the API's with `ai.` in place of `api.`.
     pub(crate) fn gateway(&self) -> Result<Url, Failure> {
         if let Some(ai) = &self.ai {
-            check(ai)?;
+            check_is_encrypted(ai)?;
             return Ok(ai.clone());
         }
         let beside = || {
@@ -168,7 +168,7 @@ impl Connection {
     }
 }
 
-impl Logins {
+impl LoginStore {
     pub(crate) fn load(file: &Path) -> anyhow::Result<Self> {
         match fs::read(file) {
             Ok(text) => serde_json::from_slice(&text)
@@ -193,12 +193,12 @@ impl Logins {
     }
 
     /// Saves the login and makes its address the default.
-    pub(crate) fn insert(&mut self, api: &Url, saved: Saved) {
+    pub(crate) fn insert(&mut self, api: &Url, saved: SavedLogin) {
         self.by_api.insert(key(api), saved);
         self.default_api = Some(api.clone());
     }
 
-    pub(crate) fn remove(&mut self, api: &Url) -> Option<Saved> {
+    pub(crate) fn remove(&mut self, api: &Url) -> Option<SavedLogin> {
         if self.default_api.as_ref().is_some_and(|default| same_place(default, api)) {
             self.default_api = None;
         }
@@ -208,7 +208,7 @@ impl Logins {
     }
 
     /// Records that the person has been shown this `up.json`; returns false if it was recorded before.
-    pub(crate) fn meet(&mut self, up_file: &Path) -> bool {
+    pub(crate) fn remember_up_file(&mut self, up_file: &Path) -> bool {
         if self.known_up_files.len() >= KNOWN_UP_FILES {
             self.known_up_files.pop_first();
         }
@@ -223,7 +223,7 @@ impl Logins {
         self.ai_keys.insert(connection.ai_key_name(), secret);
     }
 
-    fn at(&self, api: &Url) -> Option<&Saved> {
+    fn at(&self, api: &Url) -> Option<&SavedLogin> {
         self.by_api.get(&key(api))
     }
 }
@@ -248,7 +248,7 @@ fn same_place(one: &Url, other: &Url) -> bool {
 }
 
 /// Refuses an address over plain HTTP, which would send the token unencrypted.
-fn check(api: &Url) -> Result<(), Failure> {
+fn check_is_encrypted(api: &Url) -> Result<(), Failure> {
     match api.scheme() {
         "https" => Ok(()),
         "http" if is_this_machine(api) => Ok(()),
@@ -273,15 +273,15 @@ pub(crate) fn is_localhost(name: &str) -> bool {
     name.eq_ignore_ascii_case("localhost") || name.to_ascii_lowercase().ends_with(".localhost")
 }
 
-fn no_address(has_token: bool, place: Place<'_>) -> Failure {
+fn no_address(has_token: bool, place: UpFileSource<'_>) -> Failure {
     let failure = Failure::not_signed_in("No API address is known.");
     match place {
-        Place::Named(_) if has_token => failure.with_hint(
+        UpFileSource::Named(_) if has_token => failure.with_hint(
             "SVC_TOKEN is never sent to the address of a `make up`; say where it belongs with SVC_API_URL, or unset it.",
         ),
-        Place::Near(_) | Place::Named(_) => failure
+        UpFileSource::Near(_) | UpFileSource::Named(_) => failure
             .with_hint("Run `svc login --api https://api.example.com`, set SVC_API_URL, or start one here with `make up`."),
-        Place::Nowhere => failure.with_hint(
+        UpFileSource::Nowhere => failure.with_hint(
             "Set SVC_API_URL (and SVC_TOKEN), or run `svc login --api https://api.example.com`. Without a terminal, a \
              `make up` is found only by SVC_STATE_DIR.",
         ),
@@ -314,17 +314,17 @@ mod tests {
         dir
     }
 
-    fn found(wanted: Wanted, logins: &Logins, place: Place<'_>) -> Connection {
+    fn found(wanted: ConnectionOptions, logins: &LoginStore, place: UpFileSource<'_>) -> Connection {
         Connection::choose(wanted, logins, place).unwrap()
     }
 
-    fn with_token() -> Wanted {
-        Wanted { token: Some("said".into()), ..Wanted::default() }
+    fn with_token() -> ConnectionOptions {
+        ConnectionOptions { token: Some("said".into()), ..ConnectionOptions::default() }
     }
 
-    fn logins(api: &str) -> Logins {
-        let mut logins = Logins::default();
-        logins.insert(&url(api), Saved { token: "saved".into(), vcs_login: Some("ann".into()), ca_file: None });
+    fn logins(api: &str) -> LoginStore {
+        let mut logins = LoginStore::default();
+        logins.insert(&url(api), SavedLogin { token: "saved".into(), vcs_login: Some("ann".into()), ca_file: None });
         logins
     }
 
@@ -333,8 +333,8 @@ mod tests {
         let dir = state(API);
         let below = dir.path().join("a/b");
         fs::create_dir_all(&below).unwrap();
-        for place in [Place::Near(&below), Place::Named(&dir.path().join(".svc"))] {
-            let found = found(Wanted::default(), &Logins::default(), place);
+        for place in [UpFileSource::Near(&below), UpFileSource::Named(&dir.path().join(".svc"))] {
+            let found = found(ConnectionOptions::default(), &LoginStore::default(), place);
             assert_eq!(found.api, url(API));
             assert_eq!(found.token.as_deref(), Some("of-make-up"));
             assert_eq!(found.ca_file.as_deref(), Some(Path::new("/ca.pem")));
@@ -345,8 +345,9 @@ mod tests {
 
     #[test]
     fn without_a_person_only_a_named_make_up_counts() {
-        let error = Connection::choose(Wanted::default(), &Logins::default(), Place::Nowhere).unwrap_err();
-        assert!(crate::failure::of(&error).hint.unwrap().contains("SVC_STATE_DIR"));
+        let error = Connection::choose(ConnectionOptions::default(), &LoginStore::default(), UpFileSource::Nowhere)
+            .unwrap_err();
+        assert!(crate::failure::from_error(&error).hint.unwrap().contains("SVC_STATE_DIR"));
     }
 
     #[test]
@@ -355,18 +356,24 @@ mod tests {
         for foreign in [API, "http://127.0.0.1:9911", "https://api.example.com", "https://evil.example"] {
             let dir = state(foreign);
             let logins = logins("https://api.example.com");
-            let known = Wanted { api: Some(url("https://api.example.com")), ..Wanted::default() };
-            for wanted in [Wanted::default(), known] {
-                let found = found(wanted, &logins, Place::Near(dir.path()));
+            let known = ConnectionOptions { api: Some(url("https://api.example.com")), ..ConnectionOptions::default() };
+            for wanted in [ConnectionOptions::default(), known] {
+                let found = found(wanted, &logins, UpFileSource::Near(dir.path()));
                 assert_eq!((&found.api, found.token.as_deref()), (&url("https://api.example.com"), Some("saved")));
                 assert_eq!((found.ai, found.ca_file, found.up_file), (None, None, None), "{foreign}");
             }
-            for place in [Place::Near(dir.path()), Place::Named(&dir.path().join(".svc")), Place::Nowhere] {
-                let error = Connection::choose(with_token(), &Logins::default(), place).unwrap_err();
-                assert_eq!(crate::failure::of(&error).kind, crate::failure::Kind::NotSignedIn, "{foreign}");
+            for place in
+                [UpFileSource::Near(dir.path()), UpFileSource::Named(&dir.path().join(".svc")), UpFileSource::Nowhere]
+            {
+                let error = Connection::choose(with_token(), &LoginStore::default(), place).unwrap_err();
+                assert_eq!(
+                    crate::failure::from_error(&error).kind,
+                    crate::failure::FailureClass::NotSignedIn,
+                    "{foreign}"
+                );
                 let found = found(with_token(), &logins, place);
                 assert_eq!((found.api, found.ca_file, found.ai), (url("https://api.example.com"), None, None));
-                let there = Wanted { api: Some(url(API)), ..with_token() };
+                let there = ConnectionOptions { api: Some(url(API)), ..with_token() };
                 let found = Connection::choose(there, &logins, place).unwrap();
                 assert_eq!((found.token.as_deref(), found.ca_file, found.ai), (Some("said"), None, None));
             }
@@ -375,8 +382,8 @@ mod tests {
 
     #[test]
     fn the_gateway_is_beside_the_api_unless_it_is_named() {
-        let wanted = Wanted { api: Some(url(API)), ..Wanted::default() };
-        let mut found = found(wanted, &Logins::default(), Place::Nowhere);
+        let wanted = ConnectionOptions { api: Some(url(API)), ..ConnectionOptions::default() };
+        let mut found = found(wanted, &LoginStore::default(), UpFileSource::Nowhere);
         assert_eq!(found.gateway().unwrap(), url("https://ai.svc.localhost:8443"));
         found.api = url("https://127.0.0.1:8443");
         assert!(found.gateway().is_err());
@@ -395,21 +402,22 @@ mod tests {
             ca_file: None,
             up_file: None,
             ai: None,
-            voice: Voice::default(),
+            voice: RequestOutput::default(),
         };
         let mut saved = logins(API);
         saved.keep_ai_key(&connection(token("a")), "key".into());
         assert_eq!(saved.ai_key(&connection(token("a"))), Some("key"));
         assert_eq!(saved.ai_key(&connection(token("b"))), None);
         saved.remove(&url(API));
-        assert_eq!(saved, Logins::default());
+        assert_eq!(saved, LoginStore::default());
     }
 
     #[test]
     fn what_is_said_aloud_wins() {
         let dir = state(API);
-        let wanted = Wanted { api: Some(url("https://api.example.com")), token: Some("said".into()), ca_file: None };
-        let found = found(wanted, &logins(API), Place::Near(dir.path()));
+        let wanted =
+            ConnectionOptions { api: Some(url("https://api.example.com")), token: Some("said".into()), ca_file: None };
+        let found = found(wanted, &logins(API), UpFileSource::Near(dir.path()));
         assert_eq!((found.api, found.token.as_deref()), (url("https://api.example.com"), Some("said")));
         assert_eq!(found.ca_file, None, "the CA of another place is not trusted here");
     }
@@ -418,20 +426,20 @@ mod tests {
     fn a_saved_login_beats_a_make_up_that_happens_to_be_near_but_not_one_that_is_named() {
         let dir = state(API);
         let logins = logins("https://api.example.com");
-        let near = found(Wanted::default(), &logins, Place::Near(dir.path()));
+        let near = found(ConnectionOptions::default(), &logins, UpFileSource::Near(dir.path()));
         assert_eq!((near.api, near.token.as_deref()), (url("https://api.example.com"), Some("saved")));
-        let named = found(Wanted::default(), &logins, Place::Named(&dir.path().join(".svc")));
+        let named = found(ConnectionOptions::default(), &logins, UpFileSource::Named(&dir.path().join(".svc")));
         assert_eq!((named.api, named.token.as_deref()), (url(API), Some("of-make-up")));
     }
 
     #[test]
     fn a_login_at_make_up_is_used_in_place_of_all_that_its_file_says() {
         let dir = state(API);
-        let mut logins = Logins::default();
-        let saved = Saved { token: "saved".into(), vcs_login: None, ca_file: Some("/of-login.pem".into()) };
+        let mut logins = LoginStore::default();
+        let saved = SavedLogin { token: "saved".into(), vcs_login: None, ca_file: Some("/of-login.pem".into()) };
         logins.insert(&url(API), saved);
-        for place in [Place::Near(dir.path()), Place::Named(&dir.path().join(".svc"))] {
-            let found = found(Wanted::default(), &logins, place);
+        for place in [UpFileSource::Near(dir.path()), UpFileSource::Named(&dir.path().join(".svc"))] {
+            let found = found(ConnectionOptions::default(), &logins, place);
             assert_eq!((found.api, found.token.as_deref()), (url(API), Some("saved")));
             assert_eq!(found.ca_file.as_deref(), Some(Path::new("/of-login.pem")));
             assert_eq!((found.up_file, found.ai), (None, None));
@@ -441,16 +449,18 @@ mod tests {
     #[test]
     fn without_any_address_the_next_step_is_named() {
         let dir = tempfile::tempdir().unwrap();
-        let error = Connection::choose(Wanted::default(), &Logins::default(), Place::Named(dir.path())).unwrap_err();
-        assert!(crate::failure::of(&error).hint.unwrap().contains("svc login"));
+        let error =
+            Connection::choose(ConnectionOptions::default(), &LoginStore::default(), UpFileSource::Named(dir.path()))
+                .unwrap_err();
+        assert!(crate::failure::from_error(&error).hint.unwrap().contains("svc login"));
     }
 
     #[test]
     fn tokens_do_not_travel_in_the_clear() {
-        assert!(check(&url("http://api.example.com")).is_err());
-        assert!(check(&url("ftp://api.example.com")).is_err());
+        assert!(check_is_encrypted(&url("http://api.example.com")).is_err());
+        assert!(check_is_encrypted(&url("ftp://api.example.com")).is_err());
         for local in ["http://127.0.0.1:1", "http://[::1]:1", "http://api.svc.localhost:8080", "https://x.example"] {
-            assert!(check(&url(local)).is_ok(), "{local}");
+            assert!(check_is_encrypted(&url(local)).is_ok(), "{local}");
         }
     }
 
@@ -458,12 +468,12 @@ mod tests {
     fn logins_survive_a_round_trip_and_only_their_owner_reads_them() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("svc/credentials.json");
-        assert_eq!(Logins::load(&file).unwrap(), Logins::default());
+        assert_eq!(LoginStore::load(&file).unwrap(), LoginStore::default());
         let mut saved = logins(API);
         saved.save(&file).unwrap();
-        assert_eq!(Logins::load(&file).unwrap(), saved);
+        assert_eq!(LoginStore::load(&file).unwrap(), saved);
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
         assert!(saved.remove(&url("https://api.svc.localhost:8443/")).is_some());
-        assert_eq!(saved, Logins::default());
+        assert_eq!(saved, LoginStore::default());
     }
 }

@@ -5,14 +5,14 @@ use std::path::Path;
 use domain::token::TokenSecret;
 
 use crate::{
-    args::{Args, Command, Global},
+    args::{Args, Command, GlobalArgs},
     client::Client,
     commands::{
         access, ai, audit, billing, deploy, deployments, domains, env, invites, login, members, orgs, projects, repo,
         sessions, share, shares, skill, stats, tokens, transfer, vcs,
     },
     complete,
-    credentials::{self, Connection, Logins, Voice, Wanted},
+    credentials::{self, Connection, ConnectionOptions, LoginStore, RequestOutput},
     failure::Failure,
     output::{self, Output},
 };
@@ -57,7 +57,7 @@ pub(crate) async fn run(args: Args, output: Output) -> anyhow::Result<()> {
     }
 }
 
-fn connection(global: &Global) -> anyhow::Result<Connection> {
+fn connection(global: &GlobalArgs) -> anyhow::Result<Connection> {
     let token = std::env::var("SVC_TOKEN").ok().map(|token| token.trim().to_owned()).filter(|token| !token.is_empty());
     if token.as_ref().is_some_and(|token| TokenSecret::parse(token).is_none()) {
         return Err(Failure::not_signed_in("SVC_TOKEN does not hold a whole token.")
@@ -66,28 +66,28 @@ fn connection(global: &Global) -> anyhow::Result<Connection> {
             )
             .into());
     }
-    let wanted = Wanted { api: global.api.clone(), ca_file: global.ca_file.clone(), token };
+    let wanted = ConnectionOptions { api: global.api.clone(), ca_file: global.ca_file.clone(), token };
     let mut connection = Connection::find(wanted)?;
-    connection.voice = Voice {
+    connection.voice = RequestOutput {
         is_verbose: global.verbose,
         is_watched: !global.quiet && !global.json && console::user_attended_stderr(),
     };
     if let Some(file) = &connection.up_file {
-        introduce(file, global.verbose);
+        report_up_file(file, global.verbose);
     }
     Ok(connection)
 }
 
 /// Reports which `make up` is used, because a file near the folder was trusted: once per file, or `always`.
-fn introduce(up_file: &Path, always: bool) {
+fn report_up_file(up_file: &Path, always: bool) {
     let remembered = || -> anyhow::Result<bool> {
         // The person chose the folder by setting the variable.
         if std::env::var_os("SVC_STATE_DIR").is_some() {
             return Ok(true);
         }
         let file = credentials::file()?;
-        let mut logins = Logins::load(&file)?;
-        let is_new = logins.meet(up_file);
+        let mut logins = LoginStore::load(&file)?;
+        let is_new = logins.remember_up_file(up_file);
         if is_new {
             logins.save(&file)?;
         }
@@ -95,7 +95,7 @@ fn introduce(up_file: &Path, always: bool) {
     };
     // If it could not be recorded, it is reported again next time.
     if always || !remembered().unwrap_or(false) {
-        output::tell(&format!("Using the `make up` of {}", up_file.display()));
+        output::print_stderr(&format!("Using the `make up` of {}", up_file.display()));
     }
 }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 /// Classes of failure that a shell script can tell apart. The numbers are documented in `svc --help`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FailureClass {
     Refused = 1,
     Usage = 2,
     NotSignedIn = 3,
@@ -20,47 +20,49 @@ pub(crate) enum Kind {
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct Failure {
-    pub(crate) kind: Kind,
+    pub(crate) kind: FailureClass,
     pub(crate) code: String,
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
 }
 
 impl Failure {
-    pub(crate) fn new(kind: Kind, code: impl Into<String>, message: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: FailureClass, code: impl Into<String>, message: impl Into<String>) -> Self {
         Self { kind, code: code.into(), message: message.into(), hint: None }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Self::new(Kind::Usage, "usage", message)
+        Self::new(FailureClass::Usage, "usage", message)
     }
 
     pub(crate) fn refused(code: &str, message: impl Into<String>) -> Self {
-        Self::new(Kind::Refused, code, message)
+        Self::new(FailureClass::Refused, code, message)
     }
 
     pub(crate) fn not_signed_in(message: impl Into<String>) -> Self {
-        Self::new(Kind::NotSignedIn, "not_signed_in", message)
+        Self::new(FailureClass::NotSignedIn, "not_signed_in", message)
     }
 
     pub(crate) fn limit(message: impl Into<String>) -> Self {
-        Self::new(Kind::Limit, "limit_exceeded", message)
+        Self::new(FailureClass::Limit, "limit_exceeded", message)
     }
 
     /// Creates the failure for the `code` and `message` of the API's error envelope.
     pub(crate) fn answered(status: u16, code: impl Into<String>, message: impl Into<String>) -> Self {
         let kind = match status {
-            401 => Kind::NotSignedIn,
-            404 => Kind::NotFound,
-            409 => Kind::Conflict,
-            413 | 429 => Kind::Limit,
-            500.. => Kind::Unreachable,
-            _ => Kind::Refused,
+            401 => FailureClass::NotSignedIn,
+            404 => FailureClass::NotFound,
+            409 => FailureClass::Conflict,
+            413 | 429 => FailureClass::Limit,
+            500.. => FailureClass::Unreachable,
+            _ => FailureClass::Refused,
         };
         let failure = Self::new(kind, code, message);
         match kind {
-            Kind::NotSignedIn => failure.with_hint("Run `svc login`, or set SVC_TOKEN to a valid token."),
-            Kind::Unreachable => failure.with_hint("This is the service's fault, not yours; try again in a minute."),
+            FailureClass::NotSignedIn => failure.with_hint("Run `svc login`, or set SVC_TOKEN to a valid token."),
+            FailureClass::Unreachable => {
+                failure.with_hint("This is the service's fault, not yours; try again in a minute.")
+            }
             _ if failure.code == "rate_limit_exceeded" => failure.with_hint("Wait a minute, then try again."),
             _ => failure,
         }
@@ -76,20 +78,20 @@ impl Failure {
 /// A failure that the printed result already reports, so that only the exit code remains.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 #[error("the result tells of the failure")]
-pub(crate) struct Told(pub(crate) Kind);
+pub(crate) struct AlreadyReported(pub(crate) FailureClass);
 
 /// Returns the failure inside `error`, or creates one: an unforeseen error still gets a code and a sentence.
-pub(crate) fn of(error: &anyhow::Error) -> Failure {
+pub(crate) fn from_error(error: &anyhow::Error) -> Failure {
     error
         .downcast_ref::<Failure>()
         .cloned()
-        .unwrap_or_else(|| Failure::new(Kind::Refused, "failed", Chain(error).to_string()))
+        .unwrap_or_else(|| Failure::new(FailureClass::Refused, "failed", ErrorChain(error).to_string()))
 }
 
 /// Formats an error and its causes on one line.
-struct Chain<'e>(&'e anyhow::Error);
+struct ErrorChain<'e>(&'e anyhow::Error);
 
-impl fmt::Display for Chain<'_> {
+impl fmt::Display for ErrorChain<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:#}", self.0)
     }
@@ -97,7 +99,7 @@ impl fmt::Display for Chain<'_> {
 
 /// `{"error": {…}}`: the API's own envelope, with the next step in addition to the message.
 #[derive(Serialize)]
-pub(crate) struct Report<'f> {
+pub(crate) struct ErrorReport<'f> {
     error: ReportBody<'f>,
 }
 
@@ -109,7 +111,7 @@ struct ReportBody<'f> {
     hint: Option<&'f str>,
 }
 
-impl<'f> From<&'f Failure> for Report<'f> {
+impl<'f> From<&'f Failure> for ErrorReport<'f> {
     fn from(failure: &'f Failure) -> Self {
         let Failure { code, message, hint, .. } = failure;
         Self { error: ReportBody { code, message, hint: hint.as_deref() } }
@@ -132,13 +134,13 @@ mod tests {
     #[test]
     fn an_unforeseen_error_keeps_its_causes() {
         let error = anyhow::anyhow!("disk full").context("Cannot write x");
-        assert_eq!(of(&error).message, "Cannot write x: disk full");
-        assert_eq!(of(&error).kind, Kind::Refused);
+        assert_eq!(from_error(&error).message, "Cannot write x: disk full");
+        assert_eq!(from_error(&error).kind, FailureClass::Refused);
     }
 
     #[test]
     fn a_failure_is_found_under_its_context() {
         let error = anyhow::Error::from(Failure::answered(409, "name_taken", "taken")).context("while creating");
-        assert_eq!(of(&error).kind, Kind::Conflict);
+        assert_eq!(from_error(&error).kind, FailureClass::Conflict);
     }
 }

@@ -23,9 +23,9 @@ use domain::Clock;
 
 use crate::{
     args::Args,
-    failure::{Failure, Told},
+    failure::{AlreadyReported, Failure},
     output::Output,
-    pointers::Mistake,
+    pointers::UsageMistake,
 };
 
 /// The exit status that shells report for a program ended by Ctrl-C: 128 + SIGINT.
@@ -36,16 +36,16 @@ fn main() -> ExitCode {
     let clock = Clock::system();
     let args = match Args::try_parse() {
         Ok(args) => args,
-        Err(error) => return misused(error, Output::new(env::args().any(|arg| arg == "--json"), clock.now())),
+        Err(error) => return usage_error(error, Output::new(env::args().any(|arg| arg == "--json"), clock.now())),
     };
-    let output = Output::new(args.global.json, clock.now()).quiet(args.global.quiet).agreeing(args.global.yes);
+    let output = Output::new(args.global.json, clock.now()).quiet(args.global.quiet).with_yes(args.global.yes);
     match run(args, output) {
         Ok(code) => code,
         Err(error) => {
-            if let Some(Told(kind)) = error.downcast_ref::<Told>() {
+            if let Some(AlreadyReported(kind)) = error.downcast_ref::<AlreadyReported>() {
                 return ExitCode::from(*kind as u8);
             }
-            let failure = failure::of(&error);
+            let failure = failure::from_error(&error);
             output.failure(&failure);
             ExitCode::from(failure.kind as u8)
         }
@@ -65,20 +65,20 @@ async fn run(args: Args, output: Output) -> anyhow::Result<ExitCode> {
 }
 
 /// Handles a parser error: `--help` and `--version` are results; everything else is a usage error.
-fn misused(error: clap::Error, output: Output) -> ExitCode {
+fn usage_error(error: clap::Error, output: Output) -> ExitCode {
     let words: Vec<String> = env::args().skip(1).collect();
-    let Mistake { error, pointer } = pointers::explain(error, &words);
+    let UsageMistake { error, pointer } = pointers::explain(error, &words);
     let is_answer = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     if output.is_json() && !is_answer {
         let message = error.render().to_string();
         let message = message.lines().next().unwrap_or_default().trim_start_matches("error: ");
         output.failure(&Failure::usage(message).with_hint(pointer.unwrap_or("See `svc --help`.")));
-        return ExitCode::from(failure::Kind::Usage as u8);
+        return ExitCode::from(failure::FailureClass::Usage as u8);
     }
     // A closed stdout is not an error.
     let _ = error.print();
     if let Some(pointer) = pointer {
-        output::tell(&format!("\n{pointer}"));
+        output::print_stderr(&format!("\n{pointer}"));
     }
-    ExitCode::from(if is_answer { 0 } else { failure::Kind::Usage as u8 })
+    ExitCode::from(if is_answer { 0 } else { failure::FailureClass::Usage as u8 })
 }

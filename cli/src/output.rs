@@ -3,7 +3,7 @@
 //! With `--json`, stdout holds exactly one document, whether the command succeeded or not.
 //!
 //! Much of the output comes from a server, and a terminal obeys control characters, which can set its title and
-//! clipboard, or hide and repaint earlier output. So all text goes through [`Stream::print`], which removes them.
+//! clipboard, or hide and repaint earlier output. So all text goes through [`StandardStream::print`], which removes them.
 
 mod columns;
 pub(crate) mod money;
@@ -21,7 +21,7 @@ pub(crate) use domain::size;
 use indicatif::{ProgressBar, ProgressState, ProgressStyle, style::ProgressTracker};
 use serde::Serialize;
 
-use crate::failure::{Failure, Report};
+use crate::failure::{ErrorReport, Failure};
 
 /// The narrowest terminal that tables are fitted to; in a narrower one lines wrap.
 const LEAST_WIDTH: usize = 24;
@@ -32,7 +32,7 @@ const DIM: char = '\u{f5d0}';
 const BOLD: char = '\u{f5d1}';
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stream {
+enum StandardStream {
     Out,
     Err,
 }
@@ -57,7 +57,7 @@ impl Output {
     }
 
     /// Returns this output with every question answered in advance if `yes`.
-    pub(crate) fn agreeing(self, yes: bool) -> Self {
+    pub(crate) fn with_yes(self, yes: bool) -> Self {
         Self { yes, ..self }
     }
 
@@ -76,7 +76,7 @@ impl Output {
 
     /// Prints the command's result: `value` with `--json`, else what `human` returns.
     pub(crate) fn result<T: Serialize>(self, value: &T, human: impl FnOnce() -> String) -> anyhow::Result<()> {
-        if self.json { print_json(value) } else { Stream::Out.print(&human()) }
+        if self.json { print_json(value) } else { StandardStream::Out.print(&human()) }
     }
 
     /// Prints the command's result like [`Output::result`], but unchanged to a pipe or a file, with control characters.
@@ -84,7 +84,7 @@ impl Output {
         if self.json || io::stdout().is_terminal() {
             return self.result(value, human);
         }
-        Stream::Out.write(&human())
+        StandardStream::Out.write(&human())
     }
 
     /// Prints a list: `{"key": [items]}` with `--json`, else a line for each item, or `nothing` if it is empty.
@@ -102,25 +102,25 @@ impl Output {
     /// Prints commentary. It is left out with `--json`, because the document contains it.
     pub(crate) fn note(self, text: &str) {
         if !self.json && !self.quiet {
-            tell(text);
+            print_stderr(text);
         }
     }
 
     pub(crate) fn success(self, text: &str) {
         if !self.json && !self.quiet {
-            tell_after(&Style::new().green(), "✓", text);
+            print_marked(&Style::new().green(), "✓", text);
         }
     }
 
     pub(crate) fn failure(self, failure: &Failure) {
         if self.json {
             // If stdout cannot be written to, there is nothing left to do.
-            let _ = print_json(&Report::from(failure));
+            let _ = print_json(&ErrorReport::from(failure));
             return;
         }
-        tell_after(&Style::new().red(), "error:", &failure.message);
+        print_marked(&Style::new().red(), "error:", &failure.message);
         if let Some(hint) = &failure.hint {
-            tell(hint);
+            print_stderr(hint);
         }
     }
 
@@ -149,7 +149,7 @@ impl Output {
             return Ok(None);
         }
         let terminal = Term::stderr();
-        terminal.write_str(&drawn(question, false))?;
+        terminal.write_str(&printable(question, false))?;
         Ok(Some(terminal.read_line()?.trim().to_owned()))
     }
 
@@ -177,14 +177,14 @@ impl Output {
         }
         let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
         let style = style
-            .with_key("done", sized(ProgressState::pos))
-            .with_key("all", sized(|state| state.len().unwrap_or_default()));
+            .with_key("done", byte_tracker(ProgressState::pos))
+            .with_key("all", byte_tracker(|state| state.len().unwrap_or_default()));
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "a pace that is shown, and is never below 0"
         )]
-        let style = style.with_key("pace", sized(|state| state.per_sec() as u64));
+        let style = style.with_key("pace", byte_tracker(|state| state.per_sec() as u64));
         let bar = len.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
         bar.set_style(style.progress_chars("━━╌"));
         bar
@@ -201,10 +201,10 @@ impl Output {
     }
 }
 
-impl Stream {
+impl StandardStream {
     /// Prints text without its control characters, and a line break.
     fn print(self, text: &str) -> anyhow::Result<()> {
-        self.write(&drawn(text, self.has_colors()))
+        self.write(&printable(text, self.has_colors()))
     }
 
     fn has_colors(self) -> bool {
@@ -233,13 +233,13 @@ impl Stream {
 }
 
 /// Removes from text what could control a terminal, and renders or removes our own marks.
-fn drawn(text: &str, colors: bool) -> String {
+fn printable(text: &str, colors: bool) -> String {
     let (mut out, mut dim, mut bold) = (String::with_capacity(text.len()), false, false);
     for c in text.chars() {
         let (mark, on) = match c {
             DIM => (&mut dim, "\x1b[2m"),
             BOLD => (&mut bold, "\x1b[1m"),
-            c if steers(c) => continue,
+            c if is_control(c) => continue,
             c => {
                 out.push(c);
                 continue;
@@ -257,14 +257,14 @@ fn drawn(text: &str, colors: bool) -> String {
 }
 
 /// Returns whether a terminal acts upon the character instead of showing it, or reorders the text around it.
-fn steers(c: char) -> bool {
+fn is_control(c: char) -> bool {
     let reorders = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     (c.is_control() && !matches!(c, '\n' | '\t')) || reorders
 }
 
 /// Prints part of a longer text as it arrives.
-pub(crate) fn say(words: &str) {
-    let words: String = words.chars().filter(|c| !steers(*c)).collect();
+pub(crate) fn print_part(words: &str) {
+    let words: String = words.chars().filter(|c| !is_control(*c)).collect();
     let mut stdout = io::stdout().lock();
     if let Err(error) = stdout.write_all(words.as_bytes()).and_then(|()| stdout.flush())
         && error.kind() == io::ErrorKind::BrokenPipe
@@ -278,23 +278,23 @@ fn print_json<T: Serialize>(value: &T) -> anyhow::Result<()> {
     let json = serde_json::to_string_pretty(value)?;
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {
-        if steers(c) {
+        if is_control(c) {
             write!(text, "\\u{:04x}", u32::from(c))?;
         } else {
             text.push(c);
         }
     }
-    Stream::Out.write(&text)
+    StandardStream::Out.write(&text)
 }
 
 pub(crate) fn warning(text: &str) {
-    tell_after(&Style::new().yellow(), "warning:", text);
+    print_marked(&Style::new().yellow(), "warning:", text);
 }
 
 /// Prints a line to stderr, also with `--json`.
-pub(crate) fn tell(text: &str) {
+pub(crate) fn print_stderr(text: &str) {
     // Commentary that cannot be printed is not an error.
-    let _ = Stream::Err.print(text);
+    let _ = StandardStream::Err.print(text);
 }
 
 /// Leaves the line of a progress bar or a question, and shows the cursor again.
@@ -307,7 +307,7 @@ pub(crate) fn leave_line() {
 }
 
 pub(crate) fn trace(text: &str) {
-    tell(&format!("{DIM}{text}{DIM}"));
+    print_stderr(&format!("{DIM}{text}{DIM}"));
 }
 
 /// Clears the terminal before the next output. Does nothing to a pipe or a file.
@@ -320,9 +320,9 @@ pub(crate) fn clear() {
 }
 
 /// Prints a line to stderr after `sign`, which is bold and in the color of `style`.
-fn tell_after(style: &Style, sign: &str, text: &str) {
+fn print_marked(style: &Style, sign: &str, text: &str) {
     let sign = style.clone().for_stderr().bold().apply_to(sign);
-    let _ = Stream::Err.write(&format!("{sign} {}", drawn(text, Stream::Err.has_colors())));
+    let _ = StandardStream::Err.write(&format!("{sign} {}", printable(text, StandardStream::Err.has_colors())));
 }
 
 pub(crate) fn bold(words: &str) -> String {
@@ -352,8 +352,10 @@ fn table_within(room: Option<usize>, headings: &[&str], rows: &[Vec<String>], no
         return nothing.to_owned();
     }
     // A line break in a cell could fake a row.
-    let rows: Vec<Vec<String>> =
-        rows.iter().map(|row| row.iter().map(|cell| drawn(cell, false).replace(['\n', '\t'], " ")).collect()).collect();
+    let rows: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| row.iter().map(|cell| printable(cell, false).replace(['\n', '\t'], " ")).collect())
+        .collect();
     let columns = columns::fit(room, headings, &rows);
     let line = |cells: &mut dyn Iterator<Item = &str>| {
         let shown = cells.zip(&columns).filter_map(|(cell, width)| {
@@ -370,7 +372,7 @@ fn table_within(room: Option<usize>, headings: &[&str], rows: &[Vec<String>], no
 }
 
 /// Formats a byte count of a progress bar's state.
-fn sized(of: impl Fn(&ProgressState) -> u64 + Clone + Send + Sync + 'static) -> impl ProgressTracker {
+fn byte_tracker(of: impl Fn(&ProgressState) -> u64 + Clone + Send + Sync + 'static) -> impl ProgressTracker {
     move |state: &ProgressState, writer: &mut dyn fmt::Write| {
         // A size that cannot be written is left out.
         let _ = writer.write_str(&size(of(state)));
@@ -417,7 +419,7 @@ mod tests {
     #[test]
     fn columns_are_aligned_by_what_is_seen() {
         let rows = [vec!["a".to_owned(), "x".to_owned()], vec!["öl".to_owned(), "y".to_owned()]];
-        let text = drawn(&table(&["N", "V"], &rows, "none"), false);
+        let text = printable(&table(&["N", "V"], &rows, "none"), false);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[1..], ["a   x", "öl  y"]);
         assert_eq!(table(&["N"], &[], "No projects."), "No projects.");
@@ -432,15 +434,15 @@ mod tests {
         let rows = [row("one"), row("öl-und-essig-versandhandel-münchen")];
         let headings = ["NAME", "STATE", "CREATED", "ADDRESS", "NOTE", ""];
         for room in [24, 30, 40, 60, 80, 100, 140] {
-            let text = drawn(&table_within(Some(room), &headings, &rows, ""), false);
+            let text = printable(&table_within(Some(room), &headings, &rows, ""), false);
             assert!(text.lines().all(|line| measure_text_width(line) <= room.max(34)), "{room}:\n{text}");
             // Names and addresses are meant to be copied: they are shown whole or not at all.
             assert!(text.contains("one") && text.contains("münchen"), "{room}:\n{text}");
             assert_eq!(text.matches("https").count(), text.matches(".example.com").count(), "{room}:\n{text}");
         }
-        let whole = drawn(&table_within(None, &headings, &rows, ""), false);
+        let whole = printable(&table_within(None, &headings, &rows, ""), false);
         assert!(whole.contains("münchen") && whole.contains("example.com") && whole.contains("NOTE"), "{whole}");
-        let sixty = drawn(&table_within(Some(60), &headings, &rows, ""), false);
+        let sixty = printable(&table_within(Some(60), &headings, &rows, ""), false);
         assert!(!sixty.contains("ADDRESS") && !sixty.contains("NOTE") && !sixty.contains('█'), "{sixty}");
         assert!(sixty.contains("deployed"), "{sixty}");
     }
@@ -454,10 +456,10 @@ mod tests {
     #[test]
     fn nothing_that_is_printed_steers_the_terminal() {
         let hostile = "a\x1b]52;c;ZXZpbA==\x07b\x1b[2Jc\rd\u{9b}31me\x7ff\u{202e}g\n\th";
-        assert_eq!(drawn(hostile, true), "a]52;c;ZXZpbA==b[2Jcd31mefg\n\th");
-        assert_eq!(drawn(&bold("x"), true), "\x1b[1mx\x1b[0m");
-        assert_eq!(drawn(&bold("x"), false), "x");
-        assert_eq!(drawn(&format!("{DIM}x"), true), "\x1b[2mx\x1b[0m", "what a server marks ends with its text");
+        assert_eq!(printable(hostile, true), "a]52;c;ZXZpbA==b[2Jcd31mefg\n\th");
+        assert_eq!(printable(&bold("x"), true), "\x1b[1mx\x1b[0m");
+        assert_eq!(printable(&bold("x"), false), "x");
+        assert_eq!(printable(&format!("{DIM}x"), true), "\x1b[2mx\x1b[0m", "what a server marks ends with its text");
         let rows = [vec!["one\ntwo\x1b[2J".to_owned()]];
         assert!(table(&["N"], &rows, "").ends_with("one two[2J"));
     }

@@ -46,16 +46,16 @@ const POINTERS: &[(&[&str], &str)] = &[
 
 /// A usage error, with a hint.
 #[derive(Debug)]
-pub(crate) struct Mistake {
+pub(crate) struct UsageMistake {
     pub(crate) error: clap::Error,
     /// A hint at what was probably meant.
     pub(crate) pointer: Option<&'static str>,
 }
 
 /// Finds what was probably meant by `words`, the command line without the program's name, that failed with `error`.
-pub(crate) fn explain(error: clap::Error, words: &[String]) -> Mistake {
+pub(crate) fn explain(error: clap::Error, words: &[String]) -> UsageMistake {
     if error.kind() != ErrorKind::InvalidSubcommand {
-        return Mistake { error, pointer: None };
+        return UsageMistake { error, pointer: None };
     }
     // `svc help WORD` suggests nothing where `svc WORD` does.
     let (error, words) = match words.split_first() {
@@ -70,19 +70,19 @@ pub(crate) fn explain(error: clap::Error, words: &[String]) -> Mistake {
     };
     let unknown = match error.get(ContextKind::InvalidSubcommand) {
         Some(ContextValue::String(word)) => word.to_ascii_lowercase(),
-        _ => return Mistake { error, pointer: None },
+        _ => return UsageMistake { error, pointer: None },
     };
     // After a command, a word means something else.
     let is_first = Args::command().get_subcommands().all(|known| !words.iter().any(|word| word == known.get_name()));
     let pointer = POINTERS.iter().find(|(others, _)| is_first && others.contains(&unknown.as_str()));
-    Mistake { error, pointer: pointer.map(|(_, pointer)| *pointer) }
+    UsageMistake { error, pointer: pointer.map(|(_, pointer)| *pointer) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn mistake(line: &str) -> Mistake {
+    fn mistake(line: &str) -> UsageMistake {
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
         let error = Args::try_parse_from(std::iter::once("svc".to_owned()).chain(words.clone())).unwrap_err();
         explain(error, &words)

@@ -19,15 +19,15 @@ use crate::{
 /// The name of the file with a project's name on a line of its own; lines that begin with `#` are comments.
 pub(crate) const PROJECT_FILE: &str = ".svcproject";
 /// The maximum number of projects that a question or a hint lists.
-const NAMED: usize = 6;
+const MAX_LISTED: usize = 6;
 /// Projects per page of the API. With a full page, the person may mean a project that was not listed.
 const PAGE: usize = 100;
 /// The maximum number of attempts to answer a question.
-const QUESTIONS: u32 = 3;
+const MAX_ATTEMPTS: u32 = 3;
 
 /// Which projects are acceptable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Among {
+enum ProjectChoice {
     /// The person's existing projects.
     Existing,
     /// The existing projects, or one that is to be created.
@@ -38,7 +38,7 @@ impl ProjectOption {
     /// Chooses an existing project by option, file or question. Saves it with `--save`.
     pub(crate) async fn choose(self, client: &Client, output: Output) -> anyhow::Result<ProjectName> {
         let save = self.save;
-        let name = self.find(None, Among::Existing, client, output).await?;
+        let name = self.find(None, ProjectChoice::Existing, client, output).await?;
         if save {
             remember(&name)?;
             output.note(&format!("Kept {name} in {PROJECT_FILE}: here, --project can be left out."));
@@ -53,13 +53,13 @@ impl ProjectOption {
         client: &Client,
         output: Output,
     ) -> anyhow::Result<ProjectName> {
-        self.find(Some(folder), Among::New, client, output).await
+        self.find(Some(folder), ProjectChoice::New, client, output).await
     }
 
     async fn find(
         self,
         folder: Option<&Path>,
-        among: Among,
+        among: ProjectChoice,
         client: &Client,
         output: Output,
     ) -> anyhow::Result<ProjectName> {
@@ -73,7 +73,7 @@ impl ProjectOption {
         let suggested = folder.and_then(suggested).or_else(|| suggested(&here));
         if !output.can_ask() {
             let existing = names(client).await.unwrap_or_default();
-            return Err(which(among, suggested.as_deref(), &existing).into());
+            return Err(choice_failure(among, suggested.as_deref(), &existing).into());
         }
         let existing = names(client).await?;
         let name = ask(among, suggested, &existing, output)?;
@@ -108,15 +108,17 @@ async fn names(client: &Client) -> Result<Vec<ProjectName>, Failure> {
 }
 
 /// Returns the failure if no person can be asked.
-fn which(among: Among, suggested: Option<&str>, existing: &[ProjectName]) -> Failure {
+fn choice_failure(among: ProjectChoice, suggested: Option<&str>, existing: &[ProjectName]) -> Failure {
     let keep = format!("or keep the name in a file {PROJECT_FILE}, which --save writes.");
     let hint = match (among, existing) {
-        (Among::New, _) => {
+        (ProjectChoice::New, _) => {
             let example = suggested.unwrap_or("my-site");
             format!("Add `--project {example}` (any name you like), {keep}")
         }
-        (Among::Existing, []) => "Add `--project NAME`; `svc projects --all` lists those that you may use.".to_owned(),
-        (Among::Existing, existing) => {
+        (ProjectChoice::Existing, []) => {
+            "Add `--project NAME`; `svc projects --all` lists those that you may use.".to_owned()
+        }
+        (ProjectChoice::Existing, existing) => {
             let example = suggested.filter(|name| existing.iter().any(|there| there.as_str() == *name));
             let example = example.unwrap_or(existing[0].as_str());
             format!("Add `--project NAME`, such as `--project {example}`, {keep}\nYours: {}.", listed(existing))
@@ -126,46 +128,48 @@ fn which(among: Among, suggested: Option<&str>, existing: &[ProjectName]) -> Fai
 }
 
 fn listed(names: &[ProjectName]) -> String {
-    let shown: Vec<&str> = names.iter().take(NAMED).map(ProjectName::as_str).collect();
-    match names.len().saturating_sub(NAMED) {
+    let shown: Vec<&str> = names.iter().take(MAX_LISTED).map(ProjectName::as_str).collect();
+    match names.len().saturating_sub(MAX_LISTED) {
         0 => shown.join(", "),
         more => format!("{} and {more} more (`svc projects --all`)", shown.join(", ")),
     }
 }
 
 fn ask(
-    among: Among,
+    among: ProjectChoice,
     suggested: Option<String>,
     existing: &[ProjectName],
     output: Output,
 ) -> anyhow::Result<ProjectName> {
     let is_there = |name: &str| existing.iter().any(|there| there.as_str() == name);
     let default = match (among, existing) {
-        (Among::New, _) => suggested,
-        (Among::Existing, []) => {
+        (ProjectChoice::New, _) => suggested,
+        (ProjectChoice::Existing, []) => {
             return Err(Failure::usage("You have no projects yet.").with_hint("`svc deploy DIR` creates one.").into());
         }
-        (Among::Existing, [only]) => Some(only.to_string()),
-        (Among::Existing, _) => suggested.filter(|name| is_there(name)),
+        (ProjectChoice::Existing, [only]) => Some(only.to_string()),
+        (ProjectChoice::Existing, _) => suggested.filter(|name| is_there(name)),
     };
     if !existing.is_empty() {
-        output::tell(&format!("Your projects: {}.", listed(existing)));
+        output::print_stderr(&format!("Your projects: {}.", listed(existing)));
     }
-    let new = if among == Among::New { ", a new one or one of yours" } else { "" };
+    let new = if among == ProjectChoice::New { ", a new one or one of yours" } else { "" };
     let shown = default.as_ref().map(|name| format!(" [{name}]")).unwrap_or_default();
-    for _ in 0..QUESTIONS {
+    for _ in 0..MAX_ATTEMPTS {
         let Some(typed) = output.ask(&format!("Which project{new}?{shown} "))? else { break };
         let typed = if typed.is_empty() { default.clone().unwrap_or_default() } else { typed };
         if typed.is_empty() {
             continue;
         }
         match parse(&typed) {
-            Ok(name) if among == Among::New || is_there(name.as_str()) || existing.len() >= PAGE => return Ok(name),
-            Ok(name) => output::tell(&format!("You have no project {name}.")),
-            Err(why) => output::tell(&format!("{typed} cannot be a project: {why}.")),
+            Ok(name) if among == ProjectChoice::New || is_there(name.as_str()) || existing.len() >= PAGE => {
+                return Ok(name);
+            }
+            Ok(name) => output::print_stderr(&format!("You have no project {name}.")),
+            Err(why) => output::print_stderr(&format!("{typed} cannot be a project: {why}.")),
         }
     }
-    Err(which(among, default.as_deref(), existing).into())
+    Err(choice_failure(among, default.as_deref(), existing).into())
 }
 
 /// Writes the name to [`PROJECT_FILE`] in the working folder.
@@ -226,15 +230,16 @@ mod tests {
     fn a_hint_names_projects_that_there_are() {
         let existing: Vec<ProjectName> =
             ["one", "two", "three", "four", "five", "six", "seven"].iter().map(|name| name.parse().unwrap()).collect();
-        let hint = |among, suggested, existing: &[ProjectName]| which(among, suggested, existing).hint.unwrap();
-        assert!(hint(Among::Existing, Some("fix"), &existing).contains("--project one`"));
-        assert!(hint(Among::Existing, Some("two"), &existing).contains("--project two`"));
+        let hint =
+            |among, suggested, existing: &[ProjectName]| choice_failure(among, suggested, existing).hint.unwrap();
+        assert!(hint(ProjectChoice::Existing, Some("fix"), &existing).contains("--project one`"));
+        assert!(hint(ProjectChoice::Existing, Some("two"), &existing).contains("--project two`"));
         assert!(
-            hint(Among::Existing, None, &existing)
+            hint(ProjectChoice::Existing, None, &existing)
                 .ends_with("Yours: one, two, three, four, five, six and 1 more (`svc projects --all`).")
         );
-        assert!(!hint(Among::Existing, Some("fix"), &[]).contains("fix"));
-        assert!(hint(Among::New, Some("fix"), &existing).contains("--project fix` (any name you like)"));
+        assert!(!hint(ProjectChoice::Existing, Some("fix"), &[]).contains("fix"));
+        assert!(hint(ProjectChoice::New, Some("fix"), &existing).contains("--project fix` (any name you like)"));
     }
 
     #[test]

@@ -26,7 +26,7 @@ const OTHERS_WRITE: u32 = 0o022;
 
 /// The parts of a trusted `up.json` that the client uses.
 #[derive(Debug)]
-pub(crate) struct Up {
+pub(crate) struct UpFile {
     pub(crate) file: PathBuf,
     pub(crate) base_url: Url,
     pub(crate) ai_url: Option<Url>,
@@ -35,7 +35,7 @@ pub(crate) struct Up {
 }
 
 #[derive(Deserialize)]
-struct Fields {
+struct UpFields {
     base_url: Url,
     ai_url: Option<Url>,
     token: Option<String>,
@@ -43,7 +43,7 @@ struct Fields {
 }
 
 /// Reads the `up.json` of a state folder. Returns `None` if there is none, and fails if it cannot be trusted.
-pub(crate) fn named(state_folder: &Path) -> Result<Option<Up>, Failure> {
+pub(crate) fn named(state_folder: &Path) -> Result<Option<UpFile>, Failure> {
     let path = state_folder.join(UP_FILE);
     let refuse = |why: &str| Err(Failure::usage(format!("{} is not used: {why}.", path.display())).with_hint(ADVICE));
     let file = match File::open(&path) {
@@ -68,17 +68,17 @@ pub(crate) fn named(state_folder: &Path) -> Result<Option<Up>, Failure> {
     if let Err(error) = file.take(BYTES).read_to_end(&mut text) {
         return refuse(&error.to_string());
     }
-    let Ok(Fields { base_url, ai_url, token, ca_file }) = serde_json::from_slice(&text) else {
+    let Ok(UpFields { base_url, ai_url, token, ca_file }) = serde_json::from_slice(&text) else {
         return refuse("it is damaged");
     };
     if !is_this_machine(&base_url) || !ai_url.as_ref().is_none_or(is_this_machine) {
         return refuse("its addresses do not lead to this machine");
     }
-    Ok(Some(Up { file: path, base_url, ai_url, token, ca_file }))
+    Ok(Some(UpFile { file: path, base_url, ai_url, token, ca_file }))
 }
 
 /// Reads the `up.json` of the nearest state folder, in `here` or above.
-pub(crate) fn nearest(here: &Path) -> Result<Option<Up>, Failure> {
+pub(crate) fn nearest(here: &Path) -> Result<Option<UpFile>, Failure> {
     for folder in here.ancestors() {
         if let Some(up) = named(&folder.join(STATE_FOLDER))? {
             return Ok(Some(up));

@@ -12,47 +12,50 @@ use anyhow::Context as _;
 use clap::Parser;
 use config::{
     Config, StatsSource,
-    reload::{Program, Reloader},
+    reload::{Reloader, ReloadingProgram},
 };
 use db::migrations::MigrateError;
 use domain::Clock;
 use edge::{
-    clients::{self, Talkers},
-    front::Front,
+    clients::{self, TopClients},
+    front::HostRouter,
     gate::Gatekeeper,
     gateway::{
-        self, Gateway, Peers,
-        meter::{self, Meter},
+        self, EdgePeers, Gateway,
+        meter::{self, UsageMeter},
     },
-    health::{REQUIREMENTS, Watched, report::Presence},
-    limits::{self, Shares},
-    listen::{ConnectionBounds, Listeners, Periods, Sockets, Stop, Tls},
-    memory::{Challenges, Marks, OrgMembers, Postgres, Routes, follow::Follower, keys::Keys},
+    health::{EdgeDependencies, REQUIREMENTS, report::PresenceReporter},
+    limits::{self, MemoryShares},
+    listen::{ConnectionBounds, Listeners, ShutdownController, ShutdownPeriods, SocketSource, TlsServer},
+    memory::{
+        ChallengeReader, ChangeMarks, MembershipCache, PostgresSource, RouteCache, follow::ChangeFollower,
+        keys::GatewayKeyCache,
+    },
     ownership,
-    platform::{Platform, Upstreams},
-    reload::Reload,
-    sites::{Packs, Sites},
-    traffic::{Agents, Collector, Traffic},
+    platform::{AdminUpstreams, PlatformProxy},
+    reload::ConfigReload,
+    sites::{PackSource, SiteService},
+    traffic::{AgentRegistry, TrafficCollector, TrafficCounter},
 };
-use fairness::budget::Budget;
+use fairness::budget::ByteBudget;
 use live::Redis;
 use packs::PackStore;
 use pingora::server::{RunArgs, Server, configuration::ServerConf};
 use secrets::EdgeKey;
 use sqlx::PgPool;
-use telemetry::{Build, health::Health, metrics::Exporter};
+use telemetry::{BuildInfo, health::Health, metrics::MetricsExporter};
 use tokio_util::sync::CancellationToken;
 
 // Reuses freed memory while it is still in the core's cache, or returns it to the system: bench/README.md.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-const BUILD: Build = Build { version: env!("CARGO_PKG_VERSION"), commit: env!("SVC_COMMIT") };
+const BUILD: BuildInfo = BuildInfo { version: env!("CARGO_PKG_VERSION"), commit: env!("SVC_COMMIT") };
 
 /// Serves sites over HTTPS, and proxies requests for the API and the console to admin.
 #[derive(Parser)]
 #[command(name = "edge", version = env!("SVC_VERSION"))]
-struct Arguments {
+struct CliArguments {
     /// The configuration file. By default the one that `SVC_CONFIG` names, or else `svc.toml` in this directory.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -63,7 +66,7 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = CliArguments::parse();
     telemetry::start();
     match run(&arguments) {
         Ok(outcome) => outcome,
@@ -74,15 +77,15 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+fn run(arguments: &CliArguments) -> anyhow::Result<ExitCode> {
     let config = Arc::new(Config::load(arguments.config.as_deref())?);
     start(arguments, &config).or_else(|error| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        Err(runtime.block_on(diagnosis::explained(error, &config, arguments.config.as_deref())))
+        Err(runtime.block_on(diagnosis::explain_exit(error, &config, arguments.config.as_deref())))
     })
 }
 
-fn start(arguments: &Arguments, config: &Arc<Config>) -> anyhow::Result<ExitCode> {
+fn start(arguments: &CliArguments, config: &Arc<Config>) -> anyhow::Result<ExitCode> {
     if let Some(file) = config::missing_file(arguments.config.as_deref()) {
         tracing::info!(
             "no configuration file was found at {}, so that defaults and variables SVC__… are in use",
@@ -91,7 +94,7 @@ fn start(arguments: &Arguments, config: &Arc<Config>) -> anyhow::Result<ExitCode
     }
     let key = load_key(&config.secrets)?;
     // The running edge holds the exporter's address until it has handed over.
-    let export = if arguments.upgrade { Exporter::start_when_free } else { Exporter::start };
+    let export = if arguments.upgrade { MetricsExporter::start_when_free } else { MetricsExporter::start };
     let name = config::machine::name(config.edge.name.as_deref());
     let health = Health::new(name.clone(), env!("SVC_VERSION"), &REQUIREMENTS);
     let export = |address| export(address, BUILD, health.clone());
@@ -100,7 +103,7 @@ fn start(arguments: &Arguments, config: &Arc<Config>) -> anyhow::Result<ExitCode
         edge::metrics::describe();
         identity::describe();
     }
-    for warning in config.site.shared_domains() {
+    for warning in config.site.shared_domain_warnings() {
         tracing::warn!("{warning}");
     }
     // rustls needs an explicit default: we and Pingora compile in one provider each.
@@ -111,9 +114,9 @@ fn start(arguments: &Arguments, config: &Arc<Config>) -> anyhow::Result<ExitCode
     let upgrade_socket = upgrade_socket.unwrap_or_else(|| meter::spool_folder(config).join("upgrade.sock"));
     let (https, http) = (config.edge.listen_https, config.edge.listen_http);
     let sockets = if arguments.upgrade {
-        Sockets::take_over(https, http, upgrade_socket.clone())?
+        SocketSource::take_over(https, http, upgrade_socket.clone())?
     } else {
-        Sockets::bind(https, http).context("edge.listen_https or edge.listen_http")?
+        SocketSource::bind(https, http).context("edge.listen_https or edge.listen_http")?
     };
     let threads = match config.edge.threads {
         0 => std::thread::available_parallelism()?.get(),
@@ -123,8 +126,8 @@ fn start(arguments: &Arguments, config: &Arc<Config>) -> anyhow::Result<ExitCode
         0 => limits::blocking_threads(),
         threads => threads,
     };
-    let stop = Stop::new(Periods::of(&config.edge), health.clone());
-    let reloader = Reloader::new(Program::Edge, arguments.config.clone(), config.clone());
+    let stop = ShutdownController::new(ShutdownPeriods::from_config(&config.edge), health.clone());
+    let reloader = Reloader::new(ReloadingProgram::Edge, arguments.config.clone(), config.clone());
     let conf = ServerConf { threads, max_blocking_threads: Some(blocking), ..ServerConf::default() };
     let mut server = Server::new_with_opt_and_conf(None, conf);
     server.bootstrap();
@@ -154,11 +157,11 @@ fn listeners(
     config: &Config,
     reloader: Reloader,
     key: EdgeKey,
-    sockets: Sockets,
+    sockets: SocketSource,
     upgrade_socket: PathBuf,
     threads: usize,
-    stop: Stop,
-    exporter: Option<Exporter>,
+    stop: ShutdownController,
+    exporter: Option<MetricsExporter>,
     (name, health): (String, Health),
 ) -> anyhow::Result<Listeners> {
     let clock = Clock::system();
@@ -173,28 +176,28 @@ fn listeners(
     let refusal = ownership::watch(config, parts, key.clone(), clock.clone());
     let replica =
         config.store.replica().map(|replica| PackStore::open(&replica)).transpose().context("store.replica_url")?;
-    let replica = replica.map(|replica| Arc::new(replica) as Arc<dyn Packs>);
+    let replica = replica.map(|replica| Arc::new(replica) as Arc<dyn PackSource>);
 
     let edge = edge_id();
     tracing::info!(edge, name, version = BUILD.version, commit = BUILD.commit, "starting");
-    let marks = Arc::<Marks>::default();
-    let source = Postgres { near: near.clone(), primary: db.clone() };
-    let shares = Shares::of(&config.edge)?;
+    let marks = Arc::<ChangeMarks>::default();
+    let source = PostgresSource { near: near.clone(), primary: db.clone() };
+    let shares = MemoryShares::from_config(&config.edge)?;
     let read_replica = config.postgres.replica_url.is_some().then(|| near.clone());
-    let keys = Keys::new(marks.clone(), near, db.clone(), &shares);
-    let members = Arc::new(OrgMembers::new(marks.clone(), source.clone(), &shares));
-    let budget = Budget::new(shares.flight());
-    let routes = Arc::new(Routes::new(marks.clone(), source, &shares, clock.clone()));
+    let keys = GatewayKeyCache::new(marks.clone(), near, db.clone(), &shares);
+    let members = Arc::new(MembershipCache::new(marks.clone(), source.clone(), &shares));
+    let budget = ByteBudget::new(shares.flight());
+    let routes = Arc::new(RouteCache::new(marks.clone(), source, &shares, clock.clone()));
     let (hashes, account) = (config.edge.password_hashes, budget.common_account());
     let gatekeeper =
         Gatekeeper::new(&key, members, &config.site.console_url, hashes, account, (Some(redis.clone()), clock.clone()));
     let sites =
-        Sites::new(Arc::new(store.clone()), replica, &shares, &budget, routes.clone(), gatekeeper, clock.clone());
-    let bounds = ConnectionBounds::of(&config.edge, &shares);
-    let talkers = Arc::<Talkers>::default();
-    let upstreams = Upstreams::parse(&config.edge.admin_upstreams).context("edge.admin_upstreams")?;
+        SiteService::new(Arc::new(store.clone()), replica, &shares, &budget, routes.clone(), gatekeeper, clock.clone());
+    let bounds = ConnectionBounds::from_config(&config.edge, &shares);
+    let talkers = Arc::<TopClients>::default();
+    let upstreams = AdminUpstreams::parse(&config.edge.admin_upstreams).context("edge.admin_upstreams")?;
     let requests = bounds.platform_requests;
-    let platform = Platform::new(
+    let platform = PlatformProxy::new(
         upstreams,
         threads,
         requests,
@@ -204,35 +207,35 @@ fn listeners(
         talkers.clone(),
     );
     let (admin_watch, has_admin) = (platform.health_watch(), platform.has_admin());
-    let settings = gateway::Settings::of(config, None)?;
-    let (meter, metering) = Meter::new(config, &edge, redis.clone(), db.clone(), clock.clone());
+    let settings = gateway::GatewaySettings::from_config(config, None)?;
+    let (meter, metering) = UsageMeter::new(config, &edge, redis.clone(), db.clone(), clock.clone());
     let is_awake = {
         let marks = marks.clone();
         move || marks.awake().is_awake()
     };
     meter.set_awake(is_awake.clone());
-    let peers = Peers { edge: edge.clone(), redis: redis.clone(), key: key.clone() };
+    let peers = EdgePeers { edge: edge.clone(), redis: redis.clone(), key: key.clone() };
     let gateway = Gateway::new(settings, &shares, Arc::new(keys), meter, clock.clone(), peers);
     let (traces, tracing_task) = gateway::traces::start(&config.telemetry, &edge, &name, clock.clone())?.unzip();
     let gateway = Arc::new(gateway.with_traces(traces));
     let answering_edges = gateway.answer_edges();
     let traffic = match config.stats.source {
         StatsSource::Edge => {
-            let (geoip_file, agents) = (config.stats.geoip_file.as_deref(), Agents::new(clock.clone()));
-            Some(Traffic::new(threads, geoip_file, agents, clock.clone()).context("stats.geoip_file")?)
+            let (geoip_file, agents) = (config.stats.geoip_file.as_deref(), AgentRegistry::new(clock.clone()));
+            Some(TrafficCounter::new(threads, geoip_file, agents, clock.clone()).context("stats.geoip_file")?)
         }
         StatsSource::None => None,
     };
-    let challenges = Arc::new(Challenges::new(db.clone(), clock.clone()));
+    let challenges = Arc::new(ChallengeReader::new(db.clone(), clock.clone()));
     let reported_gateway = gateway.clone();
     let front =
-        Front::new(config, routes, challenges.clone(), sites, platform, gateway, budget, talkers.clone(), traffic);
+        HostRouter::new(config, routes, challenges.clone(), sites, platform, gateway, budget, talkers.clone(), traffic);
     let front = Arc::new(front?);
-    let follower = Follower::new(edge.clone(), marks.clone(), db.clone(), redis.clone(), clock.clone());
+    let follower = ChangeFollower::new(edge.clone(), marks.clone(), db.clone(), redis.clone(), clock.clone());
 
     let (collected_db, collected_clock) = (db.clone(), clock.clone());
     let age_db = db.clone();
-    let watched = Watched {
+    let watched = EdgeDependencies {
         db: db.clone(),
         replica: read_replica,
         redis: redis.clone(),
@@ -243,7 +246,7 @@ fn listeners(
         spool: meter::spool_folder(config),
         clock: clock.clone(),
     };
-    let presence = Presence {
+    let presence = PresenceReporter {
         id: edge.clone(),
         name: name.clone(),
         build: BUILD,
@@ -253,14 +256,21 @@ fn listeners(
         clock: clock.clone(),
         gateway: reported_gateway,
     };
-    let tls =
-        Tls::new(marks, db, key, clock, (&config.site.site_domain, config.site.addresses()), &shares, challenges)?;
+    let tls = TlsServer::new(
+        marks,
+        db,
+        key,
+        clock,
+        (&config.site.site_domain, config.site.addresses()),
+        &shares,
+        challenges,
+    )?;
     let memory_of = {
         let front = front.clone();
         move || front.memory_used()
     };
     let refusing = stop.clone();
-    let reload = Reload::new(reloader, front.clone(), stop.clone())?;
+    let reload = ConfigReload::new(reloader, front.clone(), stop.clone())?;
     let mut listeners = Listeners::new(sockets, upgrade_socket, front, tls, threads, stop, bounds, talkers.clone());
     listeners.add_background(presence.report(redis.clone(), listeners.connections(), listeners.departure()));
     let last_connection_gone = listeners.background_stop();
@@ -295,7 +305,7 @@ fn listeners(
         listeners.add_background(traffic.keep_current(collected_db.clone(), last_connection_gone.clone()));
         let hold = Duration::from_secs(config.stats.send_seconds.into());
         let collector =
-            Collector::new(traffic, collected_db, redis.clone(), edge.clone(), collected_clock, spool, hold);
+            TrafficCollector::new(traffic, collected_db, redis.clone(), edge.clone(), collected_clock, spool, hold);
         collector.set_awake(is_awake);
         listeners.add_background(collector.run(last_connection_gone.clone()));
     }

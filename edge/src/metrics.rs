@@ -6,9 +6,9 @@ use http::StatusCode;
 pub(crate) use metrics::{Counter, Histogram};
 use metrics::{Gauge, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 
-use telemetry::{Line, Outage};
+use telemetry::{OutageLine, OutageLog};
 
-use crate::limits::{self, Shares};
+use crate::limits::{self, MemoryShares};
 
 /// The `model` label of requests that name no configured model.
 pub(crate) const NO_MODEL: &str = "none";
@@ -29,13 +29,13 @@ static SPARES: LazyLock<[Counter; 2]> =
 /// Counts a failed Postgres operation, and warns when this edge's role lacks the permission for it: a retry does not
 /// help then, and callers do not always log the error.
 pub(crate) fn postgres_failed(what: &'static str, error: &sqlx::Error) {
-    static DENIED: Outage = Outage::new();
+    static DENIED: OutageLog = OutageLog::new();
     telemetry::metrics::postgres_failed(what);
     if db::edges::roles::is_denied(error)
-        && let Some(Line { left_out, .. }) = DENIED.fails()
+        && let Some(OutageLine { left_out, .. }) = DENIED.record_failure()
     {
         tracing::warn!(
-            error = diagnosis::of_postgres(error),
+            error = diagnosis::explain_postgres(error),
             what,
             left_out,
             "this edge's role in Postgres lacks a right that edges need; run `admin grant-edge ROLE` with the role of its postgres.url"
@@ -210,8 +210,8 @@ fn describe_gateway() {
 }
 
 /// Reports memory use, as returned by `used`, for as long as it is polled.
-pub async fn watch_memory(shares: Shares, used: impl Fn() -> [(&'static str, u64); 7]) {
-    let Shares { in_flight, bodies, manifests, routes, platform, answers, requests, .. } = shares;
+pub async fn watch_memory(shares: MemoryShares, used: impl Fn() -> [(&'static str, u64); 7]) {
+    let MemoryShares { in_flight, bodies, manifests, routes, platform, answers, requests, .. } = shares;
     let shares = [in_flight, bodies, manifests, routes, platform, answers, requests];
     let mut every = tokio::time::interval(limits::MEMORY_REPORT_EVERY);
     loop {
@@ -308,7 +308,7 @@ pub(crate) fn platform_refused(bound: &'static str) {
 }
 
 /// Counts a platform request whose turn was revoked because its client held up others.
-pub(crate) fn platform_taken_back() {
+pub(crate) fn platform_revoked() {
     counter!("svc_platform_taken_back_total").increment(1);
 }
 
@@ -316,7 +316,7 @@ pub(crate) fn platform_failed(why: &'static str) {
     counter!("svc_platform_failed_total", "why" => why).increment(1);
 }
 
-pub(crate) fn platform_asked_again(why: &'static str) {
+pub(crate) fn platform_retried(why: &'static str) {
     counter!("svc_platform_asked_again_total", "why" => why).increment(1);
 }
 
@@ -379,7 +379,7 @@ pub(crate) fn stream_failed(model: &str) {
 }
 
 /// Counts a stream's frames that are not part of a completion.
-pub(crate) fn frames_left_out(provider: &str, frames: u64) {
+pub(crate) fn frames_dropped(provider: &str, frames: u64) {
     counter!("svc_gateway_frames_left_out_total", "provider" => provider.to_owned()).increment(frames);
 }
 

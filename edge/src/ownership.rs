@@ -4,12 +4,12 @@ use std::{path::Path, sync::Arc};
 
 use config::{Config, without_password};
 use domain::{Clock, Timestamp};
-use identity::{Keys, PartCheck, Refusal, Watch};
+use identity::{IdentityError, IdentityWatch, PartCheck, ProgramKeys};
 use live::Redis;
 use packs::{DatabaseName, PackStore};
 use secrets::EdgeKey;
 use sqlx::PgPool;
-use telemetry::metrics::Exporter;
+use telemetry::metrics::MetricsExporter;
 
 use crate::{gateway::meter, spool};
 
@@ -21,12 +21,13 @@ pub fn check_before_start(
     config: &Config,
     key: EdgeKey,
     clock: Clock,
-    exporter: Option<&Exporter>,
+    exporter: Option<&MetricsExporter>,
 ) -> anyhow::Result<()> {
     // Uses its own connections: a connection belongs to the runtime that created it.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let checked = runtime.block_on(async {
-        let mut watch = Watch::open(config, Keys::Edge(key))?.also(SPOOL, spool_check(config, clock));
+        let mut watch =
+            IdentityWatch::open(config, ProgramKeys::Edge(key))?.with_part(SPOOL, spool_check(config, clock));
         let answering = async {
             match exporter {
                 Some(exporter) => exporter.run_at_start().await,
@@ -49,9 +50,9 @@ pub fn watch(
     parts: (PgPool, Redis, PackStore),
     key: EdgeKey,
     clock: Clock,
-) -> impl Future<Output = Refusal> + Send + 'static {
-    let watch = Watch::new(config, parts, Keys::Edge(key), clock.clone());
-    watch.also(SPOOL, spool_check(config, clock)).run()
+) -> impl Future<Output = IdentityError> + Send + 'static {
+    let watch = IdentityWatch::new(config, parts, ProgramKeys::Edge(key), clock.clone());
+    watch.with_part(SPOOL, spool_check(config, clock)).run()
 }
 
 const SPOOL: &str = "spool";
@@ -82,7 +83,7 @@ fn spool_check(config: &Config, clock: Clock) -> PartCheck {
                 Err(error) => Err(error),
             };
             if let Err(error) = noted {
-                return Err(Refusal::new(format!(
+                return Err(IdentityError::new(format!(
                     "the spool {} (edge.spool) is not taken over, because that cannot be noted in it: {error}",
                     folder.display()
                 )));
@@ -103,16 +104,16 @@ fn spool_check(config: &Config, clock: Clock) -> PartCheck {
     })
 }
 
-fn foreign(folder: &Path, owner: &str, database: &str, postgres: &str) -> Refusal {
-    Refusal::new(format!(
+fn foreign(folder: &Path, owner: &str, database: &str, postgres: &str) -> IdentityError {
+    IdentityError::new(format!(
         "the spool {} (edge.spool) belongs to the database {owner}, not to the database {database} (postgres.url, {postgres}): set \
          edge.spool or postgres.url right, or, to take the spool over, set edge.spool_take_over_from = \"{owner}\"",
         folder.display(),
     ))
 }
 
-fn used_up(folder: &Path, former: &str, database: &str, at: Timestamp) -> Refusal {
-    Refusal::new(format!(
+fn used_up(folder: &Path, former: &str, database: &str, at: Timestamp) -> IdentityError {
+    IdentityError::new(format!(
         "the spool {0} (edge.spool) belongs to the database {former} again, not to {database}: edge.spool_take_over_from = \"{former}\" was \
          followed at {at}, and is followed once. Set edge.spool or postgres.url right, or, to take the spool over once more, remove the \
          file {0}/{1}",

@@ -75,12 +75,12 @@ const SHARED: [&str; 6] =
     ["Semaphore::new(", "Turns::new(", "Amounts::new(", "Room::new(", "Rates::new(", "Budget::new("];
 
 /// A source file: its path under `src/`, and its code without comments and tests.
-struct Source {
+struct SourceFile {
     path: PathBuf,
     code: String,
 }
 
-impl Source {
+impl SourceFile {
     /// The top-level module of the file; none for `main.rs` and `lib.rs`.
     fn room(&self) -> Option<&str> {
         let first = Path::new(self.path.iter().next()?).file_stem()?.to_str()?;
@@ -88,7 +88,7 @@ impl Source {
     }
 }
 
-fn sources() -> Vec<Source> {
+fn sources() -> Vec<SourceFile> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let (mut sources, mut folders) = (Vec::new(), vec![root.clone()]);
     while let Some(folder) = folders.pop() {
@@ -113,7 +113,7 @@ fn sources() -> Vec<Source> {
                     code
                 },
             );
-            sources.push(Source { path, code });
+            sources.push(SourceFile { path, code });
         }
     }
     assert!(sources.len() > ROOMS.len(), "the sources are read");

@@ -1,7 +1,7 @@
 //! Two plans, and subscriptions to the larger one without anybody's payment.
 
 use db::edges::route_changes;
-use domain::{Account, Clock, Subject};
+use domain::{Account, ChangeSubject, Clock};
 use serde_json::{Value, json};
 use sqlx::{Connection as _, PgConnection};
 
@@ -78,5 +78,5 @@ pub async fn end_subscription(world: &World, account: &Account) {
 /// Records that the account's plan has changed; the edges find it when they look.
 async fn touch(world: &World, account: &Account) {
     let mut conn = PgConnection::connect(world.database.as_str()).await.unwrap();
-    route_changes::record(&mut conn, Subject::from(account).into(), Clock::system().now()).await.unwrap();
+    route_changes::record(&mut conn, ChangeSubject::from(account).into(), Clock::system().now()).await.unwrap();
 }

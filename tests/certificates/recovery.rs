@@ -4,8 +4,8 @@
 use std::{os::unix::fs::PermissionsExt as _, path::Path, time::Duration};
 
 use db::certificates::{
-    orders::{self, OrderClaim, PutOff, RenewalTimes},
-    renewals::{self, Window},
+    orders::{self, NextAttempt, OrderClaim, RenewalTimes},
+    renewals::{self, SuggestedWindow},
 };
 use domain::{AcmeAccountId, Clock, Timestamp, certificates::DomainState};
 use serde_json::{Value, json};
@@ -84,7 +84,7 @@ async fn finish(world: &World, pool: &PgPool, claim: &OrderClaim, now: Timestamp
     let renew_at = now + Duration::from_hours(1);
     let times = RenewalTimes { renew_at, due_by: renew_at, ask_at: Some(now) };
     let mut connection = pool.acquire().await.unwrap();
-    let live = PutOff { state: DomainState::Live, message: None, at: None, failures: 0 };
+    let live = NextAttempt { state: DomainState::Live, message: None, at: None, failures: 0 };
     assert!(orders::finish(&mut connection, claim, &certificate, &times, &live, now).await.unwrap());
 }
 
@@ -94,9 +94,9 @@ async fn nothing_is_written_to_a_row_whose_work_is_done() {
     let (pool, claim) = claimed(&world, now).await;
     finish(&world, &pool, &claim, now).await;
     // What was left over took too long, or the answer to the commit was lost.
-    assert!(orders::keep(&pool, &claim, now + BACKGROUND).await.unwrap(), "nobody else has it");
-    let again = PutOff { state: DomainState::Ordering, message: None, at: Some(now), failures: 1 };
-    assert!(!orders::put_off(&pool, &claim, &again, now).await.unwrap());
+    assert!(orders::extend_lease(&pool, &claim, now + BACKGROUND).await.unwrap(), "nobody else has it");
+    let again = NextAttempt { state: DomainState::Ordering, message: None, at: Some(now), failures: 1 };
+    assert!(!orders::postpone(&pool, &claim, &again, now).await.unwrap());
     let row = "SELECT concat_ws(' ', state, failures, next_attempt_at, leased_until) FROM certificate_orders";
     assert_eq!(world.sql_text(row).await, "live 0");
 }
@@ -114,12 +114,12 @@ async fn a_demand_is_not_lost_to_a_window_that_was_asked_for_before() {
              UPDATE certificates SET account_id = '{account}'"
         ))
         .await;
-    let asked = renewals::take_windows(&pool, now, now + BACKGROUND, 1).await.unwrap();
+    let asked = renewals::take_due_windows(&pool, now, now + BACKGROUND, 1).await.unwrap();
     let [asked] = asked.as_slice() else { panic!("{asked:?}") };
     assert!(renewals::renew_now(&pool, DOMAIN, now).await.unwrap());
     let later = now + Duration::from_hours(9);
-    let window = Window { starts_at: later, renew_at: later, due_by: later, ask_at: later };
-    renewals::note_window(&pool, asked, &window).await.unwrap();
+    let window = SuggestedWindow { starts_at: later, renew_at: later, due_by: later, ask_at: later };
+    renewals::record_window(&pool, asked, &window).await.unwrap();
     let due = "SELECT count(*) FROM certificate_orders WHERE renew_at <= now()";
     assert_eq!(world.sql_number(due).await, 1);
 }

@@ -4,28 +4,35 @@ use std::collections::BTreeSet;
 
 use domain::{
     Account, Clock, CompletionId, Timestamp, TokenId, UserId,
-    usage::{Base, Certainty, DaySpent, KeySpent, Microcents, Spent, UsageDetails, UsageRow},
+    usage::{AccountUsage, DayUsage, KeyCost, Microcents, StoredUsage, UsageCertainty, UsageDetails, UsageRow},
 };
 use futures_util::future::join_all;
 use live::{
     Redis,
-    budgets::{Budget, Release, Verdict},
+    budgets::{AccountLimits, AdmissionVerdict, ReleaseOutcome},
 };
 
 use super::*;
 
 pub(super) const EDGE: &str = "edge";
-pub(super) const BUDGET: Budget =
-    Budget { per_minute: 1_000, per_day: 1_000, per_month: 1_000_000, account_limit: None, key_limit: None };
+pub(super) const BUDGET: AccountLimits =
+    AccountLimits { per_minute: 1_000, per_day: 1_000, per_month: 1_000_000, account_limit: None, key_limit: None };
 
-pub(super) fn spent(version: i64, day_tokens: u64) -> Spent {
-    Spent { version, day_tokens, month_cost: Microcents(day_tokens) }
+pub(super) fn spent(version: i64, day_tokens: u64) -> AccountUsage {
+    AccountUsage { version, day_tokens, month_cost: Microcents(day_tokens) }
 }
 
 /// The totals for a Redis that does not have them.
-pub(super) fn base(version: i64, day_tokens: u64) -> Base {
+pub(super) fn base(version: i64, day_tokens: u64) -> StoredUsage {
     let day = Clock::system().now().as_datetime().date();
-    Base { day, version, day_tokens, month_cost: Microcents(day_tokens), key_cost: None, last_minute: Vec::new() }
+    StoredUsage {
+        day,
+        version,
+        day_tokens,
+        month_cost: Microcents(day_tokens),
+        key_cost: None,
+        last_minute: Vec::new(),
+    }
 }
 
 /// The reservation of a completion that can use so many tokens, each of which costs one microcent.
@@ -38,7 +45,7 @@ pub(super) fn reserved(account: &Account, at: Timestamp, prompt: u64, completion
         provider: "b".into(),
         prompt,
         completion,
-        certainty: Certainty::Reserved,
+        certainty: UsageCertainty::Reserved,
         cost: Microcents(prompt + completion),
         likely: None,
         details: UsageDetails::default(),
@@ -69,30 +76,30 @@ impl Budgets {
         reserved(&self.account, at, prompt, completion)
     }
 
-    pub(super) async fn admit(&self, row: &UsageRow, base: Option<Base>) -> Verdict {
+    pub(super) async fn admit(&self, row: &UsageRow, base: Option<StoredUsage>) -> AdmissionVerdict {
         self.redis.admit(EDGE, row, &[], BUDGET, base).await.unwrap().verdict
     }
 
-    pub(super) async fn release(&self, row: &UsageRow) -> Release {
+    pub(super) async fn release(&self, row: &UsageRow) -> ReleaseOutcome {
         let released = self.redis.release(&row.account, &[row]).await.unwrap();
         assert_eq!(released[0].0, row);
         released[0].1
     }
 
-    pub(super) async fn admit_new(&self, tokens: u64) -> (UsageRow, Verdict) {
+    pub(super) async fn admit_new(&self, tokens: u64) -> (UsageRow, AdmissionVerdict) {
         let row = self.row(self.now, 0, tokens);
         let verdict = self.admit(&row, None).await;
         (row, verdict)
     }
 
-    async fn confirm(&self, row: &UsageRow, spent: Spent) {
+    async fn confirm(&self, row: &UsageRow, spent: AccountUsage) {
         self.confirm_key(row, spent, 0).await;
     }
 
     /// Confirms a row, with what its key has cost in the month.
-    pub(super) async fn confirm_key(&self, row: &UsageRow, spent: Spent, key_cost: u64) {
-        let keys = vec![KeySpent { token: row.token.clone(), month_cost: Microcents(key_cost) }];
-        let spent = DaySpent { account: row.account.clone(), day: row.day(), spent, keys };
+    pub(super) async fn confirm_key(&self, row: &UsageRow, spent: AccountUsage, key_cost: u64) {
+        let keys = vec![KeyCost { token: row.token.clone(), month_cost: Microcents(key_cost) }];
+        let spent = DayUsage { account: row.account.clone(), day: row.day(), spent, keys };
         self.redis.confirm(&spent, &[&row.id]).await.unwrap();
     }
 
@@ -113,7 +120,7 @@ impl Budgets {
     async fn tokens(&self) -> u64 {
         let (row, verdict) = self.admit_new(0).await;
         self.release(&row).await;
-        let Verdict::Admitted(used) = verdict else { panic!("{verdict:?}") };
+        let AdmissionVerdict::Admitted(used) = verdict else { panic!("{verdict:?}") };
         used.tokens
     }
 }
@@ -122,19 +129,20 @@ impl Budgets {
 async fn racing_reservations_never_overrun_and_totals_replace_them() {
     let budgets = Budgets::start().await;
     let row = budgets.row(budgets.now, 0, 1);
-    assert_eq!(budgets.admit(&row, None).await, Verdict::Unknown);
-    assert!(matches!(budgets.admit(&row, Some(base(3, 100))).await, Verdict::Admitted(_)));
-    assert!(matches!(budgets.admit(&row, None).await, Verdict::Admitted(_)), "the script is repeatable");
+    assert_eq!(budgets.admit(&row, None).await, AdmissionVerdict::Unknown);
+    assert!(matches!(budgets.admit(&row, Some(base(3, 100))).await, AdmissionVerdict::Admitted(_)));
+    assert!(matches!(budgets.admit(&row, None).await, AdmissionVerdict::Admitted(_)), "the script is repeatable");
     assert_eq!(budgets.tokens().await, 101, "and counts once");
     budgets.release(&row).await;
 
     let verdicts = join_all((0..100).map(|_| budgets.admit_new(90))).await;
-    let admitted: Vec<_> = verdicts.iter().filter(|(_, verdict)| matches!(verdict, Verdict::Admitted(_))).collect();
+    let admitted: Vec<_> =
+        verdicts.iter().filter(|(_, verdict)| matches!(verdict, AdmissionVerdict::Admitted(_))).collect();
     assert_eq!(admitted.len(), 10, "900 were left");
     assert_eq!(budgets.tokens().await, 1_000);
 
     // One has used 10 of its 90, and Postgres has it: 110 in all, as of version 4.
-    let used = UsageRow { completion: 10, certainty: Certainty::Reported, ..admitted[0].0.clone() };
+    let used = UsageRow { completion: 10, certainty: UsageCertainty::Reported, ..admitted[0].0.clone() };
     budgets.redis.revalue(EDGE, &budgets.account, &[&used]).await.unwrap();
     budgets.redis.revalue(EDGE, &budgets.account, &[&used]).await.unwrap();
     assert_eq!(budgets.tokens().await, 920);
@@ -148,7 +156,7 @@ async fn racing_reservations_never_overrun_and_totals_replace_them() {
     // A report that was on its way for longer than its sender waited opens nothing again.
     budgets.redis.revalue(EDGE, &budgets.account, &[&used]).await.unwrap();
     assert_eq!(budgets.tokens().await, 920);
-    assert_eq!(budgets.redis.open_of(&budgets.account).await.unwrap().len(), 9);
+    assert_eq!(budgets.redis.open_completions(&budgets.account).await.unwrap().len(), 9);
 }
 
 #[tokio::test]
@@ -161,16 +169,20 @@ async fn lost_totals_are_rebuilt_and_never_from_outdated_reads() {
     // The edge reports its open completion before the next admission, which counts it.
     budgets.redis.restore(EDGE, &budgets.account, &[&row]).await.unwrap();
     let (other, verdict) = budgets.admit_new(1).await;
-    assert_eq!(verdict, Verdict::Unknown);
-    assert!(matches!(budgets.admit(&other, Some(base(1, 100))).await, Verdict::Admitted(used) if used.tokens == 151));
+    assert_eq!(verdict, AdmissionVerdict::Unknown);
+    assert!(
+        matches!(budgets.admit(&other, Some(base(1, 100))).await, AdmissionVerdict::Admitted(used) if used.tokens == 151)
+    );
 
     // Totals that were read before a row was written arrive after the row was confirmed.
     budgets.world.redis_command("FLUSHALL").await;
     budgets.redis.restore(EDGE, &budgets.account, &[&row]).await.unwrap();
     budgets.confirm(&row, spent(2, 150)).await;
     let (late, _) = budgets.admit_new(1).await;
-    assert_eq!(budgets.admit(&late, Some(base(1, 100))).await, Verdict::Unknown);
-    assert!(matches!(budgets.admit(&late, Some(base(2, 150))).await, Verdict::Admitted(used) if used.tokens == 151));
+    assert_eq!(budgets.admit(&late, Some(base(1, 100))).await, AdmissionVerdict::Unknown);
+    assert!(
+        matches!(budgets.admit(&late, Some(base(2, 150))).await, AdmissionVerdict::Admitted(used) if used.tokens == 151)
+    );
 }
 
 #[tokio::test]
@@ -186,10 +198,10 @@ async fn a_new_day_starts_at_zero_and_a_late_end_counts_for_the_day_before() {
     budgets.world.redis_number("HSET", &[&spent_key, "d", &day, "m", &month]).await.unwrap();
     budgets.redis.revalue(EDGE, &budgets.account, &[&row]).await.unwrap();
 
-    assert!(matches!(budgets.admit_new(600).await.1, Verdict::Admitted(used) if used.tokens == 600));
+    assert!(matches!(budgets.admit_new(600).await.1, AdmissionVerdict::Admitted(used) if used.tokens == 600));
     budgets.confirm(&row, spent(2, 950)).await;
-    assert!(matches!(budgets.admit_new(300).await.1, Verdict::Admitted(used) if used.tokens == 900));
-    assert!(matches!(budgets.admit_new(101).await.1, Verdict::Day(_)));
+    assert!(matches!(budgets.admit_new(300).await.1, AdmissionVerdict::Admitted(used) if used.tokens == 900));
+    assert!(matches!(budgets.admit_new(101).await.1, AdmissionVerdict::Day(_)));
 }
 
 #[tokio::test]
@@ -198,20 +210,22 @@ async fn the_clocks_of_the_edges_decide_neither_day_nor_month() {
     let today = budgets.row(budgets.now, 0, 0).day();
     // An edge that is a month ahead ends nobody's day, and begins none of its own.
     let ahead = budgets.row(budgets.now + Duration::from_hours(24 * 31), 0, 1);
-    assert!(matches!(budgets.admit(&ahead, Some(base(1, 100))).await, Verdict::Admitted(used) if used.tokens == 101));
+    assert!(
+        matches!(budgets.admit(&ahead, Some(base(1, 100))).await, AdmissionVerdict::Admitted(used) if used.tokens == 101)
+    );
     for (at, tokens, sum) in [(budgets.now, 600, 701), (budgets.now - Duration::from_hours(24 * 31), 200, 901)] {
         let row = budgets.row(at, 0, tokens);
-        assert!(matches!(budgets.admit(&row, None).await, Verdict::Admitted(used) if used.tokens == sum));
+        assert!(matches!(budgets.admit(&row, None).await, AdmissionVerdict::Admitted(used) if used.tokens == sum));
     }
     for at in [budgets.now, ahead.at, budgets.now - Duration::from_hours(24)] {
-        assert!(matches!(budgets.admit(&budgets.row(at, 0, 100), None).await, Verdict::Day(_)));
+        assert!(matches!(budgets.admit(&budgets.row(at, 0, 100), None).await, AdmissionVerdict::Day(_)));
     }
-    let open = budgets.redis.open_of(&budgets.account).await.unwrap();
+    let open = budgets.redis.open_completions(&budgets.account).await.unwrap();
     assert_eq!(open.iter().map(|open| open.row.day()).collect::<Vec<_>>(), [today; 3], "they are charged to today");
     // Nor does Postgres's word of another day.
     budgets.world.redis_command("FLUSHALL").await;
-    let of_tomorrow = Base { day: today.next_day().unwrap(), ..base(2, 0) };
-    assert_eq!(budgets.admit(&ahead, Some(of_tomorrow)).await, Verdict::Unknown);
+    let of_tomorrow = StoredUsage { day: today.next_day().unwrap(), ..base(2, 0) };
+    assert_eq!(budgets.admit(&ahead, Some(of_tomorrow)).await, AdmissionVerdict::Unknown);
 }
 
 #[tokio::test]
@@ -228,8 +242,8 @@ async fn a_redis_whose_clock_went_back_reads_its_sums_again() {
     let later = (budgets.now + Duration::from_hours(48)).unix_millis().to_string();
     budgets.world.redis_number("LPUSH", &[&key("minute"), &later]).await.unwrap();
     let (new, verdict) = budgets.admit_new(1).await;
-    assert_eq!(verdict, Verdict::Unknown);
-    let Verdict::Admitted(used) = budgets.admit(&new, Some(base(1, 100))).await else { panic!() };
+    assert_eq!(verdict, AdmissionVerdict::Unknown);
+    let AdmissionVerdict::Admitted(used) = budgets.admit(&new, Some(base(1, 100))).await else { panic!() };
     assert_eq!((used.tokens, used.requests), (201, 2));
 }
 
@@ -247,7 +261,7 @@ async fn what_a_clock_that_went_back_admitted_counts_for_a_minute_from_now() {
         .redis_number("EVAL", &["redis.call('LSET', KEYS[1], 0, ARGV[1]) return 1", "1", &minute, &ahead])
         .await;
     let refused = budgets.row(budgets.now, 0, 100_000);
-    assert!(matches!(budgets.admit(&refused, None).await, Verdict::Day(used) if used.requests == 1));
+    assert!(matches!(budgets.admit(&refused, None).await, AdmissionVerdict::Day(used) if used.requests == 1));
     let counted = newest().await;
     assert!(counted >= admitted, "{counted} is before {admitted}");
     let now = i64::try_from(budgets.redis.epoch().await.unwrap().now.unix_millis()).unwrap();
@@ -275,12 +289,12 @@ async fn a_claimed_reservation_is_not_released_before_it_is_settled() {
     budgets.admit(&other, None).await;
     let claimed = budgets.redis.claim(&budgets.account, &[&row.id, &CompletionId::new(budgets.now)]).await.unwrap();
     assert_eq!(claimed.iter().map(|open| &open.row.id).collect::<Vec<_>>(), [&row.id]);
-    assert_eq!(budgets.release(&row).await, Release::Claimed);
-    assert_eq!(budgets.release(&other).await, Release::Released);
-    assert_eq!(budgets.release(&other).await, Release::Missing);
+    assert_eq!(budgets.release(&row).await, ReleaseOutcome::Claimed);
+    assert_eq!(budgets.release(&other).await, ReleaseOutcome::Released);
+    assert_eq!(budgets.release(&other).await, ReleaseOutcome::Missing);
     assert_eq!(budgets.tokens().await, 200);
     budgets.confirm(&row, spent(2, 200)).await;
-    assert_eq!(budgets.release(&row).await, Release::Missing);
+    assert_eq!(budgets.release(&row).await, ReleaseOutcome::Missing);
     assert_eq!(budgets.tokens().await, 200);
 }
 
@@ -299,7 +313,7 @@ async fn reservations_of_a_dead_edge_are_settled_once_as_estimates() {
     let marked = format!("SELECT count(*) FROM ai_usage WHERE {filter} AND estimated AND prompt_tokens = 3");
     assert_eq!(budgets.world.sql_number(&marked).await, 1);
     eventually(BACKGROUND, "Redis has confirmed it", async || {
-        budgets.redis.open_of(&budgets.account).await.unwrap().is_empty()
+        budgets.redis.open_completions(&budgets.account).await.unwrap().is_empty()
     })
     .await;
     assert_eq!(budgets.tokens().await, 403);
@@ -321,8 +335,11 @@ async fn the_last_minute_is_rebuilt_and_each_completion_counts_once() {
     assert_eq!(budgets.world.redis_number("RPUSH", &[&minute, &old, &old, &old, &old]).await, Some(4));
     let last_minute = vec![written.id.clone(), both.id.clone()];
     let (new, verdict) = budgets.admit_new(1).await;
-    assert_eq!(verdict, Verdict::Unknown);
-    let Verdict::Admitted(used) = budgets.admit(&new, Some(Base { last_minute, ..base(1, 2) })).await else { panic!() };
+    assert_eq!(verdict, AdmissionVerdict::Unknown);
+    let AdmissionVerdict::Admitted(used) = budgets.admit(&new, Some(StoredUsage { last_minute, ..base(1, 2) })).await
+    else {
+        panic!()
+    };
     assert_eq!(used.requests, 4, "three, and the new one");
     let frees = used.frees_in.as_secs();
     assert!((25..=30).contains(&frees), "the oldest of them came 30 s ago: {frees} s");
@@ -337,11 +354,13 @@ async fn totals_of_a_restarted_redis_are_not_trusted() {
     budgets.world.redis.stop();
     budgets.world.restart_redis();
     eventually(BACKGROUND, "Redis is back", async || budgets.redis.ping().await.is_ok()).await;
-    let entries = budgets.redis.open_of(&budgets.account).await.unwrap();
+    let entries = budgets.redis.open_completions(&budgets.account).await.unwrap();
     assert_eq!(entries.len(), 1, "it has saved what was open");
     // Its totals may be older than those that it had answered with.
     let (new, verdict) = budgets.admit_new(1).await;
-    assert_eq!(verdict, Verdict::Unknown);
+    assert_eq!(verdict, AdmissionVerdict::Unknown);
     budgets.redis.restore(EDGE, &budgets.account, &[&lost]).await.unwrap();
-    assert!(matches!(budgets.admit(&new, Some(base(2, 300))).await, Verdict::Admitted(used) if used.tokens == 451));
+    assert!(
+        matches!(budgets.admit(&new, Some(base(2, 300))).await, AdmissionVerdict::Admitted(used) if used.tokens == 451)
+    );
 }

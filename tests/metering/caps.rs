@@ -134,7 +134,7 @@ async fn a_keys_limit_holds_on_every_edge_from_its_answer_on() {
     metered.assert_refused(slice::from_ref(&key), &dear(), "This key's monthly limit").await;
     let refused = metered.ask_at(1, &key.secret, &dear()).await;
     let now = Clock::system().now();
-    let left = Month::of(now).next().start().since(now).as_secs();
+    let left = Month::from_timestamp(now).next().start().since(now).as_secs();
     assert!(retry_after(&refused).unsigned_abs().abs_diff(left) <= 5, "{} s, {left} s left", retry_after(&refused));
     assert!(metered.is_served(0, &other, &dear()).await && metered.is_served(1, &other, &dear()).await);
 
@@ -269,7 +269,7 @@ async fn a_redis_that_has_forgotten_learns_what_a_key_has_spent() {
 
 #[tokio::test]
 async fn a_new_month_begins_with_the_whole_limit() {
-    let first = Month::of(Clock::system().now()).next().next().start();
+    let first = Month::from_timestamp(Clock::system().now()).next().next().start();
     let ahead = |of: Timestamp| of.since(Clock::system().now());
     let before = first - Duration::from_hours(1);
     let metered = start_with(|builder| builder.edges(2).redis_ahead(ahead(before))).await;

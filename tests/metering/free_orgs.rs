@@ -84,7 +84,7 @@ async fn what_one_has_drawn_and_left_goes_to_the_others() {
     let database = BareDatabase::new().await;
     let pool = PgPool::connect(database.url.as_str()).await.unwrap();
     let now = Clock::system().now();
-    let month = Month::of(now);
+    let month = Month::from_timestamp(now);
     let user = domain::UserId::new(now);
     let orgs: [OrgId; 3] = std::array::from_fn(|_| OrgId::new(now));
     let [first, second, third] = &orgs;

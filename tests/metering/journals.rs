@@ -5,9 +5,9 @@ use std::{collections::BTreeSet, os::unix::fs::PermissionsExt as _};
 use db::gateway::ai_usage;
 use domain::{
     CompletionId, Timestamp, TokenId,
-    usage::{Certainty, Ending, Microcents, TokenKinds, UsageDetails, UsageRow},
+    usage::{Ending, Microcents, TokenKinds, UsageCertainty, UsageDetails, UsageRow},
 };
-use live::budgets::{Budget, Verdict};
+use live::budgets::{AccountLimits, AdmissionVerdict};
 use sqlx::{Connection as _, PgConnection, PgPool};
 
 use super::{
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{metrics::Page, world::ports};
 
-const BUDGET: Budget = Budget {
+const BUDGET: AccountLimits = AccountLimits {
     per_minute: 1_000_000,
     per_day: UNLIMITED_TOKENS,
     per_month: 1_000_000_000_000,
@@ -41,7 +41,7 @@ pub(super) async fn row(metered: &Metered, completion: u64) -> UsageRow {
         provider: "ovhcloud".into(),
         prompt: 1,
         completion,
-        certainty: Certainty::Reserved,
+        certainty: UsageCertainty::Reserved,
         cost: Microcents(1),
         likely: None,
         details: UsageDetails::default(),
@@ -110,7 +110,7 @@ async fn kinds_and_endings_of_other_versions_are_taken_over() {
     let details = UsageDetails { kinds, assumed: 2_i16.into(), ending: Some(Ending::Length) };
     let row = async |completion, details| UsageRow {
         prompt: 10,
-        certainty: Certainty::Reported,
+        certainty: UsageCertainty::Reported,
         details,
         ..row(&metered, completion).await
     };
@@ -204,7 +204,7 @@ async fn what_a_journal_may_have_lost_counts_as_an_estimate() {
     for (edge, boot, tokens) in [("killed", present, 100), ("rebooted", former, 200), ("full-disk", present, 300)] {
         redis.renew_lease(edge).await.unwrap();
         let admitted = redis.admit(edge, &row(&metered, tokens).await, &[], BUDGET, None).await.unwrap();
-        assert!(matches!(admitted.verdict, Verdict::Admitted(_)), "{admitted:?}");
+        assert!(matches!(admitted.verdict, AdmissionVerdict::Admitted(_)), "{admitted:?}");
         if edge == "full-disk" {
             redis.note_gaps(edge).await.unwrap();
         }
@@ -231,7 +231,7 @@ async fn what_was_settled_before_a_journal_came_back_is_withdrawn_if_no_provider
         for _ in 0..count {
             let row = UsageRow { id: CompletionId::new(row.at), ..row.clone() };
             let admitted = redis.admit(edge, &row, &[], BUDGET, None).await.unwrap();
-            assert!(matches!(admitted.verdict, Verdict::Admitted(_)), "{admitted:?}");
+            assert!(matches!(admitted.verdict, AdmissionVerdict::Admitted(_)), "{admitted:?}");
         }
     }
     // One of them has asked the provider, and could not write so down.
@@ -258,7 +258,7 @@ async fn what_an_edge_saw_when_it_had_slept_stays_though_its_journal_has_no_reco
     let (unasked, asked) = (row(&metered, 100).await, row(&metered, 200).await);
     redis.note_settled("slept", &[&unasked, &asked]).await.unwrap();
     let pool = PgPool::connect(metered.world.database.as_str()).await.unwrap();
-    let seen = UsageRow { completion: 7, certainty: Certainty::Seen, ..asked.clone() };
+    let seen = UsageRow { completion: 7, certainty: UsageCertainty::Seen, ..asked.clone() };
     for rows in [vec![unasked, asked], vec![seen]] {
         assert_eq!(ai_usage::record(&pool, &rows).await.unwrap().len(), 1);
     }
@@ -279,7 +279,7 @@ async fn what_postgres_knows_to_have_used_nothing_is_not_charged_though_a_journa
     let pool = PgPool::connect(metered.world.database.as_str()).await.unwrap();
     let mut unasked = row(&metered, 300).await;
     unasked.set_unused();
-    let failed = UsageRow { id: released.id.clone(), certainty: Certainty::Failed, ..unasked.clone() };
+    let failed = UsageRow { id: released.id.clone(), certainty: UsageCertainty::Failed, ..unasked.clone() };
     // What no provider was asked for is in no journal.
     assert_eq!(ai_usage::record(&pool, &[unasked, failed]).await.unwrap().len(), 1);
     assert_eq!(metered.world.sql_number("SELECT sum(requests)::bigint FROM ai_usage_days").await, 1);

@@ -5,19 +5,25 @@ use std::time::Duration;
 use domain::{
     Timestamp, TokenId,
     month::Month,
-    usage::{Base, Microcents, UsageRow},
+    usage::{Microcents, StoredUsage, UsageRow},
 };
 use futures_util::future::join_all;
-use live::budgets::{Budget, Verdict};
+use live::budgets::{AccountLimits, AdmissionVerdict};
 
 use super::budgets::{BUDGET, Budgets, EDGE, base, spent};
 
 impl Budgets {
     /// Asks with a key that may cost `limit` in the month, and has cost `base`, as of a version, if that is read.
-    async fn admit_key(&self, key: &TokenId, tokens: u64, limit: u64, read: Option<(i64, u64)>) -> (UsageRow, Verdict) {
+    async fn admit_key(
+        &self,
+        key: &TokenId,
+        tokens: u64,
+        limit: u64,
+        read: Option<(i64, u64)>,
+    ) -> (UsageRow, AdmissionVerdict) {
         let row = UsageRow { token: key.clone(), ..self.row(self.now, 0, tokens) };
-        let budget = Budget { key_limit: Some(limit), ..BUDGET };
-        let read = read.map(|(version, cost)| Base { key_cost: Some(Microcents(cost)), ..base(version, cost) });
+        let budget = AccountLimits { key_limit: Some(limit), ..BUDGET };
+        let read = read.map(|(version, cost)| StoredUsage { key_cost: Some(Microcents(cost)), ..base(version, cost) });
         let verdict = self.redis.admit(EDGE, &row, &[], budget, read).await.unwrap().verdict;
         (row, verdict)
     }
@@ -29,17 +35,18 @@ async fn a_keys_sums_are_read_once_and_kept_by_every_script() {
     let key = TokenId::new(budgets.now);
     // The account is known, and has a completion of the key open, before the key has a limit.
     let before = UsageRow { token: key.clone(), ..budgets.row(budgets.now, 0, 100) };
-    assert!(matches!(budgets.admit(&before, Some(base(5, 50))).await, Verdict::Admitted(_)));
-    assert_eq!(budgets.admit_key(&key, 10, 300, None).await.1, Verdict::Unknown);
+    assert!(matches!(budgets.admit(&before, Some(base(5, 50))).await, AdmissionVerdict::Admitted(_)));
+    assert_eq!(budgets.admit_key(&key, 10, 300, None).await.1, AdmissionVerdict::Unknown);
     // 40 as Postgres has it, and 100 reserved.
-    assert!(matches!(budgets.admit_key(&key, 161, 300, Some((5, 40))).await.1, Verdict::KeyLimit(_)));
+    assert!(matches!(budgets.admit_key(&key, 161, 300, Some((5, 40))).await.1, AdmissionVerdict::KeyLimit(_)));
     let verdicts = join_all((0..20).map(|_| budgets.admit_key(&key, 40, 300, None))).await;
-    let admitted: Vec<_> = verdicts.iter().filter(|(_, verdict)| matches!(verdict, Verdict::Admitted(_))).collect();
+    let admitted: Vec<_> =
+        verdicts.iter().filter(|(_, verdict)| matches!(verdict, AdmissionVerdict::Admitted(_))).collect();
     assert_eq!(admitted.len(), 4);
     let has_left = async |tokens: u64, limit: u64| {
         let (row, verdict) = budgets.admit_key(&key, tokens, limit, None).await;
-        let is_admitted = matches!(verdict, Verdict::Admitted(_));
-        assert!(is_admitted || matches!(verdict, Verdict::KeyLimit(_)), "{verdict:?}");
+        let is_admitted = matches!(verdict, AdmissionVerdict::Admitted(_));
+        assert!(is_admitted || matches!(verdict, AdmissionVerdict::KeyLimit(_)), "{verdict:?}");
         budgets.release(&row).await;
         is_admitted
     };
@@ -58,10 +65,10 @@ async fn a_keys_sums_are_read_once_and_kept_by_every_script() {
     }
     // Another key's sums were read before that row was written, and arrive after.
     let other = TokenId::new(budgets.now);
-    assert_eq!(budgets.admit_key(&other, 1, 300, Some((6, 0))).await.1, Verdict::Unknown);
-    assert!(matches!(budgets.admit_key(&other, 1, 300, Some((7, 0))).await.1, Verdict::Admitted(_)));
+    assert_eq!(budgets.admit_key(&other, 1, 300, Some((6, 0))).await.1, AdmissionVerdict::Unknown);
+    assert!(matches!(budgets.admit_key(&other, 1, 300, Some((7, 0))).await.1, AdmissionVerdict::Admitted(_)));
     // A key without a limit is nobody's business.
-    assert!(matches!(budgets.admit_new(1).await.1, Verdict::Admitted(_)));
+    assert!(matches!(budgets.admit_new(1).await.1, AdmissionVerdict::Admitted(_)));
 }
 
 #[tokio::test]
@@ -70,11 +77,11 @@ async fn a_busy_account_forgets_keys_that_were_not_used_for_a_month() {
     let [key, recent, old] = std::array::from_fn(|_| TokenId::new(budgets.now));
     for key in [&key, &recent, &old] {
         let verdict = budgets.admit_key(key, 1, 300, Some((1, 40))).await.1;
-        assert!(matches!(verdict, Verdict::Admitted(_)), "{verdict:?}");
+        assert!(matches!(verdict, AdmissionVerdict::Admitted(_)), "{verdict:?}");
     }
     let spent = format!("svc:ai:{{{}}}:spent", budgets.account);
-    let last = Month::of(budgets.now).start() - Duration::from_secs(1);
-    let before = Month::of(last).start() - Duration::from_secs(1);
+    let last = Month::from_timestamp(budgets.now).start() - Duration::from_secs(1);
+    let before = Month::from_timestamp(last).start() - Duration::from_secs(1);
     let number = |at: Timestamp| {
         let date = at.as_datetime().date();
         date.year() * 100 + i32::from(u8::from(date.month()))
@@ -87,26 +94,27 @@ async fn a_busy_account_forgets_keys_that_were_not_used_for_a_month() {
     // The month begins. Nobody has to ask Postgres what the key has cost in it.
     for key in [&key, &recent] {
         let verdict = budgets.admit_key(key, 300, 300, None).await.1;
-        assert!(matches!(verdict, Verdict::Admitted(_)), "{verdict:?}");
+        assert!(matches!(verdict, AdmissionVerdict::Admitted(_)), "{verdict:?}");
     }
     let is_known = async |key: &TokenId| budgets.world.redis_number("HEXISTS", &[&spent, key.as_str()]).await;
     assert_eq!((is_known(&recent).await, is_known(&old).await), (Some(1), Some(0)));
-    assert_eq!(budgets.admit_key(&old, 1, 300, None).await.1, Verdict::Unknown);
+    assert_eq!(budgets.admit_key(&old, 1, 300, None).await.1, AdmissionVerdict::Unknown);
 }
 
 #[tokio::test]
 async fn the_accounts_own_limit_and_the_plans_credit_are_told_apart() {
     let budgets = Budgets::start().await;
-    let admit =
-        async |row: &UsageRow, budget: Budget| budgets.redis.admit(EDGE, row, &[], budget, Some(base(1, 100))).await;
+    let admit = async |row: &UsageRow, budget: AccountLimits| {
+        budgets.redis.admit(EDGE, row, &[], budget, Some(base(1, 100))).await
+    };
     let row = budgets.row(budgets.now, 0, 50);
     let (least, less) = (Some(149), Some(150));
-    let refused = admit(&row, Budget { account_limit: least, ..BUDGET }).await.unwrap().verdict;
-    assert!(matches!(refused, Verdict::AccountLimit(_)), "{refused:?}");
-    let refused = admit(&row, Budget { account_limit: least, per_month: 149, ..BUDGET }).await.unwrap().verdict;
-    assert!(matches!(refused, Verdict::Month(_)), "{refused:?}");
-    let admitted = admit(&row, Budget { account_limit: less, ..BUDGET }).await.unwrap().verdict;
-    assert!(matches!(admitted, Verdict::Admitted(_)), "{admitted:?}");
+    let refused = admit(&row, AccountLimits { account_limit: least, ..BUDGET }).await.unwrap().verdict;
+    assert!(matches!(refused, AdmissionVerdict::AccountLimit(_)), "{refused:?}");
+    let refused = admit(&row, AccountLimits { account_limit: least, per_month: 149, ..BUDGET }).await.unwrap().verdict;
+    assert!(matches!(refused, AdmissionVerdict::Month(_)), "{refused:?}");
+    let admitted = admit(&row, AccountLimits { account_limit: less, ..BUDGET }).await.unwrap().verdict;
+    assert!(matches!(admitted, AdmissionVerdict::Admitted(_)), "{admitted:?}");
 }
 
 #[tokio::test]
@@ -125,16 +133,16 @@ async fn what_an_edge_of_a_version_that_knew_no_keys_did_is_counted() {
     let close = "redis.call('HDEL', KEYS[1], ARGV[1]) redis.call('HINCRBY', KEYS[2], 'mh', -100)
                  redis.call('HSET', KEYS[2], 'mc', 100, 'mv', 9) return 1";
     let (first, verdict) = budgets.admit_key(&key, 100, 300, Some((1, 0))).await;
-    assert!(matches!(verdict, Verdict::Admitted(_)), "{verdict:?}");
+    assert!(matches!(verdict, AdmissionVerdict::Admitted(_)), "{verdict:?}");
 
     let old = UsageRow { token: key.clone(), ..budgets.row(budgets.now, 0, 100) };
     act(&old, open).await;
-    assert_eq!(budgets.admit_key(&key, 101, 300, None).await.1, Verdict::Unknown);
-    assert!(matches!(budgets.admit_key(&key, 101, 300, Some((1, 0))).await.1, Verdict::KeyLimit(_)));
+    assert_eq!(budgets.admit_key(&key, 101, 300, None).await.1, AdmissionVerdict::Unknown);
+    assert!(matches!(budgets.admit_key(&key, 101, 300, Some((1, 0))).await.1, AdmissionVerdict::KeyLimit(_)));
     act(&old, close).await;
-    assert_eq!(budgets.admit_key(&key, 101, 300, Some((1, 0))).await.1, Verdict::Unknown, "that is outdated");
-    assert!(matches!(budgets.admit_key(&key, 101, 300, Some((9, 100))).await.1, Verdict::KeyLimit(_)));
-    assert!(matches!(budgets.admit_key(&key, 0, 300, None).await.1, Verdict::Admitted(_)));
+    assert_eq!(budgets.admit_key(&key, 101, 300, Some((1, 0))).await.1, AdmissionVerdict::Unknown, "that is outdated");
+    assert!(matches!(budgets.admit_key(&key, 101, 300, Some((9, 100))).await.1, AdmissionVerdict::KeyLimit(_)));
+    assert!(matches!(budgets.admit_key(&key, 0, 300, None).await.1, AdmissionVerdict::Admitted(_)));
 
     // Whichever script comes next sees it.
     let used = UsageRow { completion: 90, cost: Microcents(90), ..first.clone() };
@@ -145,8 +153,8 @@ async fn what_an_edge_of_a_version_that_knew_no_keys_did_is_counted() {
             1 => budgets.confirm_key(&used, spent(10, 190), 190).await,
             _ => drop(budgets.release(&first).await),
         }
-        assert_eq!(budgets.admit_key(&key, 0, 300, None).await.1, Verdict::Unknown);
+        assert_eq!(budgets.admit_key(&key, 0, 300, None).await.1, AdmissionVerdict::Unknown);
         let verdict = budgets.admit_key(&key, 0, 300, Some((10, 100))).await.1;
-        assert!(matches!(verdict, Verdict::Admitted(_)), "{verdict:?}");
+        assert!(matches!(verdict, AdmissionVerdict::Admitted(_)), "{verdict:?}");
     }
 }

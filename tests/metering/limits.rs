@@ -246,7 +246,7 @@ async fn concurrent_requests_do_not_overrun_the_months_credit() {
     assert_eq!(refused.status, 429);
     assert_code(refused, "insufficient_quota");
     let now = domain::Clock::system().now();
-    let left = domain::month::Month::of(now).next().start().since(now).as_secs();
+    let left = domain::month::Month::from_timestamp(now).next().start().since(now).as_secs();
     assert!(retry_after(refused).unsigned_abs().abs_diff(left) <= 5, "{} s, {left} s left", retry_after(refused));
     metered.rows_become(2, "NOT estimated AND cost_microcents = 100 * 300 + 100 * 900").await;
 }

@@ -166,15 +166,15 @@ async fn assert_redis_agrees(crossing: &Crossing, month: Date) {
 
 #[tokio::test]
 async fn completions_across_midnight_are_charged_to_the_day_of_their_admission() {
-    let tenth = Month::of(Clock::system().now()).next().start() + 9 * DAY;
+    let tenth = Month::from_timestamp(Clock::system().now()).next().start() + 9 * DAY;
     let (crossing, _) = cross(tenth).await;
     // The new day began with nothing, and the month went on.
-    assert_redis_agrees(&crossing, Month::of(tenth).first_day()).await;
+    assert_redis_agrees(&crossing, Month::from_timestamp(tenth).first_day()).await;
 }
 
 #[tokio::test]
 async fn completions_across_the_end_of_a_month_are_charged_to_the_month_of_their_admission() {
-    let last = Month::of(Clock::system().now()).next();
+    let last = Month::from_timestamp(Clock::system().now()).next();
     let (crossing, days) = cross(last.next().start()).await;
     assert_redis_agrees(&crossing, last.next().first_day()).await;
     for ((_, requests), month) in days.iter().zip([last, last.next()]) {

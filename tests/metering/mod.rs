@@ -184,7 +184,7 @@ async fn asked_for_in_redis(metered: &Metered) -> Option<i64> {
 async fn open_at(redis: &Redis) -> Vec<UsageRow> {
     let mut open = Vec::new();
     for account in redis.accounts_with_open().await.unwrap() {
-        open.extend(redis.open_of(&account).await.unwrap().into_iter().map(|open| open.row));
+        open.extend(redis.open_completions(&account).await.unwrap().into_iter().map(|open| open.row));
     }
     open
 }

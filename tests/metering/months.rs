@@ -6,7 +6,7 @@ use db::gateway::ai_usage;
 use domain::{
     Account, Clock, CompletionId, Timestamp, UserId,
     month::Month,
-    usage::{Certainty, Microcents, UsageRow},
+    usage::{Microcents, UsageCertainty, UsageRow},
 };
 use sqlx::{Connection as _, PgConnection, PgPool, migrate::Migrator};
 
@@ -23,12 +23,17 @@ fn reserved(account: &Account, at: Timestamp, prompt: u64) -> UsageRow {
 
 /// The usage of the completion of `row` once its provider has said that the answer took `completion` tokens.
 fn reported(row: &UsageRow, completion: u64) -> UsageRow {
-    UsageRow { completion, cost: Microcents(row.prompt + completion), certainty: Certainty::Reported, ..row.clone() }
+    UsageRow {
+        completion,
+        cost: Microcents(row.prompt + completion),
+        certainty: UsageCertainty::Reported,
+        ..row.clone()
+    }
 }
 
 /// The month that begins so many months after the present one.
 fn month(ahead: usize) -> Month {
-    (0..ahead).fold(Month::of(Clock::system().now()), |month, _| month.next())
+    (0..ahead).fold(Month::from_timestamp(Clock::system().now()), |month, _| month.next())
 }
 
 fn partition_of(month: Month) -> String {
@@ -128,7 +133,7 @@ async fn usage_that_is_recorded_again_across_a_months_end_is_counted_once() {
     record(&pool, slice::from_ref(&row)).await;
     // The same completion, said to be of the next month, with less, more and again less certainty.
     let late = UsageRow { at: month(3).start() + Duration::from_secs(1), ..row.clone() };
-    for again in [late.clone(), reported(&late, 7), UsageRow { certainty: Certainty::Seen, ..late }] {
+    for again in [late.clone(), reported(&late, 7), UsageRow { certainty: UsageCertainty::Seen, ..late }] {
         record(&pool, &[again]).await;
     }
     assert_eq!(metered.place_of(10).await, partition_of(month(2)));
@@ -216,13 +221,14 @@ async fn a_table_from_before_is_divided_with_all_its_rows() {
         assert!(record_as_before(&program, rows).await.unwrap() > 0);
     }
     assert_eq!(metered.rows("completion_tokens = 7").await, 501);
-    let base = ai_usage::base(&other, &accounts[0], None, now, 100).await.unwrap();
+    let base = ai_usage::find_baseline(&other, &accounts[0], None, now, 100).await.unwrap();
     assert!(base.last_minute.contains(&rows[0].id));
 
     // What a key cost this month is summed when it is asked for first, and goes on from there.
     let newest = &rows[0];
-    let cost_of =
-        async |row: &UsageRow| ai_usage::base(&other, &row.account, Some(&row.token), now, 100).await.unwrap().key_cost;
+    let cost_of = async |row: &UsageRow| {
+        ai_usage::find_baseline(&other, &row.account, Some(&row.token), now, 100).await.unwrap().key_cost
+    };
     assert_eq!(cost_of(newest).await, Some(Microcents(newest.prompt + 7)));
     let more = UsageRow { token: newest.token.clone(), ..reserved(&newest.account, now, 5) };
     assert!(record_as_before(&program, slice::from_ref(&more)).await.unwrap() > 0);

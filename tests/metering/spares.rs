@@ -8,7 +8,7 @@ use std::{
 
 use domain::{Account, Clock, CompletionId, UserId, usage::UsageRow};
 use futures_util::future::join_all;
-use live::budgets::{Budget, Judgement, Release, SPARE_LIFE, SpareStatus, Verdict};
+use live::budgets::{AccountLimits, AdmissionResult, AdmissionVerdict, ReleaseOutcome, SPARE_LIFE, SpareStatus};
 
 use super::{
     budgets::{BUDGET, Budgets, EDGE, base, reserved},
@@ -24,14 +24,14 @@ fn spares(row: &UsageRow, count: usize) -> Vec<UsageRow> {
 }
 
 impl Budgets {
-    async fn admit_with(&self, row: &UsageRow, spares: &[UsageRow]) -> Judgement {
+    async fn admit_with(&self, row: &UsageRow, spares: &[UsageRow]) -> AdmissionResult {
         self.redis.admit(EDGE, row, spares, BUDGET, None).await.unwrap()
     }
 
     /// The requests of the minute and the tokens of the day, as a refusal gives them: with what is held in spares.
     async fn used(&self) -> (u64, u64) {
         let judgement = self.admit_with(&self.row(self.now, 0, 100_000), &[]).await;
-        let Verdict::Day(used) = judgement.verdict else { panic!("{judgement:?}") };
+        let AdmissionVerdict::Day(used) = judgement.verdict else { panic!("{judgement:?}") };
         assert_eq!(judgement.spares, SpareStatus::NotInTheWay, "it has no room without spares either");
         (used.requests, used.tokens)
     }
@@ -39,7 +39,7 @@ impl Budgets {
     /// The status of spares in the refusal of a request for so many tokens.
     async fn out(&self, tokens: u64) -> SpareStatus {
         let judgement = self.admit_with(&self.row(self.now, 0, tokens), &[]).await;
-        assert!(matches!(judgement.verdict, Verdict::Day(_)), "{judgement:?}");
+        assert!(matches!(judgement.verdict, AdmissionVerdict::Day(_)), "{judgement:?}");
         judgement.spares
     }
 }
@@ -52,7 +52,7 @@ async fn spares_hold_as_much_as_the_reservation_they_are_made_with_and_give_all_
     let spares = spares(&row, 3);
     let judgement = budgets.admit_with(&row, &spares).await;
     assert_eq!(judgement.spares, SpareStatus::Made(3));
-    assert!(matches!(judgement.verdict, Verdict::Admitted(used) if (used.requests, used.tokens) == (2, 160)));
+    assert!(matches!(judgement.verdict, AdmissionVerdict::Admitted(used) if (used.requests, used.tokens) == (2, 160)));
     assert_eq!(budgets.used().await, (5, 310));
     let out = budgets.out(840).await;
     let SpareStatus::InTheWayFor(time) = out else { panic!("{out:?}") };
@@ -65,14 +65,14 @@ async fn spares_hold_as_much_as_the_reservation_they_are_made_with_and_give_all_
     assert_eq!(budgets.used().await, (5, 270));
     for (spare, left) in spares[1..].iter().zip([(4, 220), (3, 170)]) {
         assert_ne!(budgets.out(830).await, SpareStatus::NotInTheWay);
-        assert_eq!(budgets.release(spare).await, Release::Released);
-        assert_eq!(budgets.release(spare).await, Release::Missing);
+        assert_eq!(budgets.release(spare).await, ReleaseOutcome::Released);
+        assert_eq!(budgets.release(spare).await, ReleaseOutcome::Missing);
         assert_eq!(budgets.used().await, left);
     }
     assert_eq!(budgets.out(831).await, SpareStatus::NotInTheWay);
-    assert_eq!(budgets.release(&spares[0]).await, Release::Claimed, "a request has come for it");
+    assert_eq!(budgets.release(&spares[0]).await, ReleaseOutcome::Claimed, "a request has come for it");
     assert_eq!(budgets.used().await, (3, 170));
-    assert_eq!(budgets.release(&request).await, Release::Released);
+    assert_eq!(budgets.release(&request).await, ReleaseOutcome::Released);
     assert_eq!(budgets.used().await, (3, 160));
 }
 
@@ -85,7 +85,7 @@ async fn what_spares_hold_counts_for_nobody_who_is_admitted() {
     budgets.admit_with(&first, &spares(&first, 3)).await;
     let second = budgets.row(budgets.now, 0, 10);
     let judgement = budgets.admit_with(&second, &spares(&second, 2)).await;
-    assert!(matches!(judgement.verdict, Verdict::Admitted(used) if (used.requests, used.tokens) == (3, 210)));
+    assert!(matches!(judgement.verdict, AdmissionVerdict::Admitted(used) if (used.requests, used.tokens) == (3, 210)));
     assert_eq!(budgets.used().await, (8, 380));
 }
 
@@ -100,7 +100,7 @@ async fn an_admission_that_is_sent_again_keeps_its_spares() {
     assert_eq!(budgets.used().await, (5, 310), "each is there once");
     for spare in &spares {
         // The time of the answer that arrived is not the one of their making.
-        assert_eq!(budgets.release(&UsageRow { at: again.at, ..spare.clone() }).await, Release::Released);
+        assert_eq!(budgets.release(&UsageRow { at: again.at, ..spare.clone() }).await, ReleaseOutcome::Released);
     }
     assert_eq!(budgets.used().await, (2, 160));
 }
@@ -112,16 +112,16 @@ async fn an_admission_that_is_sent_again_is_not_refused_for_what_it_holds() {
     // More than half of what is left of the day.
     let row = budgets.row(budgets.now, 0, 600);
     for _ in 0..2 {
-        assert!(matches!(budgets.admit(&row, None).await, Verdict::Admitted(_)));
+        assert!(matches!(budgets.admit(&row, None).await, AdmissionVerdict::Admitted(_)));
     }
     assert_eq!(budgets.used().await, (2, 710));
-    assert!(matches!(budgets.admit(&budgets.row(budgets.now, 0, 600), None).await, Verdict::Day(_)));
+    assert!(matches!(budgets.admit(&budgets.row(budgets.now, 0, 600), None).await, AdmissionVerdict::Day(_)));
     // The last of a minute.
     let again = budgets.row(budgets.now, 0, 1);
-    let last = Budget { per_minute: 3, ..BUDGET };
+    let last = AccountLimits { per_minute: 3, ..BUDGET };
     for _ in 0..2 {
         let judged = budgets.redis.admit(EDGE, &again, &[], last, None).await.unwrap();
-        assert!(matches!(judged.verdict, Verdict::Admitted(_)));
+        assert!(matches!(judged.verdict, AdmissionVerdict::Admitted(_)));
     }
     assert_eq!(budgets.used().await, (3, 711));
 }
@@ -159,7 +159,7 @@ async fn spares_are_known_and_given_back_whichever_key_redis_loses() {
 
         let next = budgets.row(budgets.now, 0, 20);
         let asked = budgets.redis.admit(EDGE, &next, &[], BUDGET, Some(base(1, 100))).await.unwrap();
-        assert!(matches!(asked.verdict, Verdict::Admitted(_)), "{lost}: {asked:?}");
+        assert!(matches!(asked.verdict, AdmissionVerdict::Admitted(_)), "{lost}: {asked:?}");
         // The others: 10 and 50 tokens are held unless what was open is lost.
         let held = if lost == "open" { 0 } else { 60 };
         for spare in &out {
@@ -184,14 +184,14 @@ async fn spares_are_known_and_given_back_whichever_key_redis_loses() {
 async fn no_spare_is_made_beyond_half_of_a_limit() {
     let budgets = Budgets::start().await;
     budgets.admit(&budgets.row(budgets.now, 0, 100), Some(base(1, 100))).await;
-    let (row, plenty) = (budgets.row(budgets.now, 0, 50), Budget { per_day: 100_000, ..BUDGET });
+    let (row, plenty) = (budgets.row(budgets.now, 0, 50), AccountLimits { per_day: 100_000, ..BUDGET });
     // Two requests, and 250 tokens, which cost as much, are used with the request's own.
     let cases = [
-        (Budget { per_day: 699, ..BUDGET }, 1),
-        (Budget { per_day: 700, ..BUDGET }, 2),
-        (Budget { per_minute: 6, ..plenty }, 1),
-        (Budget { per_month: 700, ..plenty }, 2),
-        (Budget { account_limit: Some(699), ..plenty }, 1),
+        (AccountLimits { per_day: 699, ..BUDGET }, 1),
+        (AccountLimits { per_day: 700, ..BUDGET }, 2),
+        (AccountLimits { per_minute: 6, ..plenty }, 1),
+        (AccountLimits { per_month: 700, ..plenty }, 2),
+        (AccountLimits { account_limit: Some(699), ..plenty }, 1),
     ];
     for (budget, made) in cases {
         let asked = UsageRow { id: CompletionId::new(row.at), ..row.clone() };
@@ -199,7 +199,7 @@ async fn no_spare_is_made_beyond_half_of_a_limit() {
         let judgement = budgets.redis.admit(EDGE, &asked, &spares, budget, None).await.unwrap();
         assert_eq!(judgement.spares, SpareStatus::Made(made), "{budget:?}");
         for spare in &spares[..made] {
-            assert_eq!(budgets.release(spare).await, Release::Released);
+            assert_eq!(budgets.release(spare).await, ReleaseOutcome::Released);
         }
         budgets.release(&asked).await;
         // What is given back stays a request of the minute unless it was a spare.
@@ -209,7 +209,7 @@ async fn no_spare_is_made_beyond_half_of_a_limit() {
     // A refusal makes none either.
     let refused = budgets.row(budgets.now, 0, 100_000);
     assert_eq!(budgets.admit_with(&refused, &spares(&refused, 10)).await.spares, SpareStatus::NotInTheWay);
-    assert_eq!(budgets.redis.open_of(&budgets.account).await.unwrap().len(), 1);
+    assert_eq!(budgets.redis.open_completions(&budgets.account).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -237,7 +237,7 @@ async fn spares_of_an_edge_that_died_cost_nothing() {
     let row = budgets.row(budgets.now, 3, 40);
     assert_eq!(budgets.admit_with(&row, &spares(&row, 4)).await.spares, SpareStatus::Made(4));
     eventually(BACKGROUND, "they are released, and the other two settled", async || {
-        budgets.redis.open_of(&budgets.account).await.unwrap().is_empty()
+        budgets.redis.open_completions(&budgets.account).await.unwrap().is_empty()
     })
     .await;
     assert_eq!(budgets.world.sql_number("SELECT count(*) FROM ai_usage").await, 2);

@@ -32,7 +32,7 @@ async fn usage_by_model_is_visible_within_seconds() {
     });
     eventually(SEEN_WITHIN, "all usage is visible", async || metered.ada.get("/usage/ai").await.ok() == expected).await;
 
-    let month = domain::month::Month::of(domain::Clock::system().now());
+    let month = domain::month::Month::from_timestamp(domain::Clock::system().now());
     assert_eq!(metered.ada.get(&format!("/usage/ai?month={month}")).await.ok(), expected);
     assert_eq!(metered.ada.get("/usage/ai?month=2020-02").await.ok(), empty);
     for bad in ["2026-13", "2026-1", "november", "", "2026-11-01"] {

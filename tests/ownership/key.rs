@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path, process::Command};
 
-use secrets::master_key::{Key, KeyFile};
+use secrets::master_key::{KeyFile, MasterKeyBytes};
 
 use super::{assert_refuses, start, stop};
 use crate::{
@@ -50,7 +50,7 @@ async fn no_program_starts_with_a_wrong_key() {
 async fn no_edge_starts_with_keys_of_another_master_key() {
     let mut world = World::start().await;
     let wrong = world.folder().join("edge.key");
-    fs::write(&wrong, KeyFile { keys: vec![Key::generate()], next: None }.to_edge_text()).unwrap();
+    fs::write(&wrong, KeyFile { keys: vec![MasterKeyBytes::generate()], next: None }.to_edge_text()).unwrap();
     world.edges[0].process.kill();
     world.set("SECRETS__EDGE_KEY_FILE", wrong.display());
     world.restart_edge_unready(0);

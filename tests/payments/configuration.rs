@@ -1,7 +1,7 @@
 //! A provider that lacks something says what, when the program starts.
 
 use admin::payments::{ProviderKind, from_config};
-use config::{Config, Provider};
+use config::{BillingProvider, Config};
 use domain::Clock;
 use serde_json::json;
 use sqlx::PgPool;
@@ -27,9 +27,9 @@ fn kind(change: impl FnOnce(&mut Config)) -> Result<Option<ProviderKind>, String
 async fn each_provider_is_made_from_what_it_needs() {
     assert_eq!(kind(|_| {}), Ok(None));
     assert_eq!(kind(|config| config.billing.seller = None), Ok(None));
-    assert_eq!(kind(|config| config.billing.provider = Provider::Play), Ok(Some(ProviderKind::Play)));
+    assert_eq!(kind(|config| config.billing.provider = BillingProvider::Play), Ok(Some(ProviderKind::Play)));
     let mollie = |config: &mut Config| {
-        config.billing.provider = Provider::Mollie;
+        config.billing.provider = BillingProvider::Mollie;
         config.billing.mollie_api_key = Some("live_0123456789".to_owned());
     };
     assert_eq!(kind(mollie), Ok(Some(ProviderKind::Mollie)));
@@ -37,16 +37,16 @@ async fn each_provider_is_made_from_what_it_needs() {
 
 #[tokio::test]
 async fn what_is_missing_is_named() {
-    for provider in [Provider::Mollie, Provider::Play] {
+    for provider in [BillingProvider::Mollie, BillingProvider::Play] {
         let error = kind(|config| {
             config.billing.provider = provider;
             config.billing.seller = None;
         });
         assert!(error.unwrap_err().contains("billing.seller"));
     }
-    let without = |spoil: fn(&mut config::Seller)| {
+    let without = |spoil: fn(&mut config::InvoiceSeller)| {
         let error = kind(|config| {
-            config.billing.provider = Provider::Play;
+            config.billing.provider = BillingProvider::Play;
             spoil(config.billing.seller.as_mut().unwrap());
         });
         error.unwrap_err()
@@ -57,7 +57,7 @@ async fn what_is_missing_is_named() {
     assert!(without(|seller| seller.address.clear()).contains("billing.seller.address"));
     for key in [None, Some(""), Some(" "), Some("access_0123456789"), Some("live_ 1")] {
         let error = kind(|config| {
-            config.billing.provider = Provider::Mollie;
+            config.billing.provider = BillingProvider::Mollie;
             config.billing.mollie_api_key = key.map(str::to_owned);
         });
         let error = error.unwrap_err();
@@ -65,7 +65,7 @@ async fn what_is_missing_is_named() {
     }
     for url in ["http://api.mollie.com", "http://10.0.0.1", "ftp://localhost"] {
         let error = kind(|config| {
-            config.billing.provider = Provider::Mollie;
+            config.billing.provider = BillingProvider::Mollie;
             config.billing.mollie_api_key = Some("live_0123456789".to_owned());
             config.billing.mollie_url = url.parse().unwrap();
         });

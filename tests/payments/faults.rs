@@ -5,7 +5,7 @@ use std::time::Duration;
 use admin::payments::{PaymentError, PaymentProvider as _};
 use domain::{
     Clock, ReversalId,
-    billing::{Cents, payment::Sequence},
+    billing::{Cents, payment::PaymentSequence},
 };
 
 use super::scene::{Scene, client, refused, unavailable};
@@ -18,8 +18,8 @@ async fn a_lost_answer_makes_no_second_payment() {
     for fault in [Fault::DropsAfter, Fault::FailsAfter] {
         let (intent, before) = (scene.intent(), scene.mollie.payments().len());
         scene.mollie.next(fault);
-        unavailable(scene.pay(&intent, &customer, Sequence::Recurring, 500).await);
-        let payment = scene.pay(&intent, &customer, Sequence::Recurring, 500).await.unwrap();
+        unavailable(scene.pay(&intent, &customer, PaymentSequence::Recurring, 500).await);
+        let payment = scene.pay(&intent, &customer, PaymentSequence::Recurring, 500).await.unwrap();
         assert_eq!(payment.order, Some(intent));
         assert_eq!(scene.mollie.payments().len(), before + 1);
     }
@@ -30,21 +30,21 @@ async fn nor_does_one_that_is_asked_about_after_the_keys_are_forgotten() {
     let scene = Scene::start().await;
     let (customer, intent) = (scene.payer().await, scene.intent());
     scene.mollie.next(Fault::DropsAfter);
-    unavailable(scene.pay(&intent, &customer, Sequence::Recurring, 500).await);
+    unavailable(scene.pay(&intent, &customer, PaymentSequence::Recurring, 500).await);
     let made = scene.mollie.newest_payment();
-    let others = scene.pay(&scene.intent(), &customer, Sequence::Recurring, 700).await.unwrap();
+    let others = scene.pay(&scene.intent(), &customer, PaymentSequence::Recurring, 700).await.unwrap();
     scene.mollie.forget_keys();
     scene.hours_pass(30);
-    let payment = scene.pay(&intent, &customer, Sequence::Recurring, 500).await.unwrap();
+    let payment = scene.pay(&intent, &customer, PaymentSequence::Recurring, 500).await.unwrap();
     assert_eq!((&payment.id, payment.order), (&made, Some(intent)));
     assert_ne!(payment.id, others.id);
     assert_eq!(scene.mollie.payments().len(), 3);
     // One that never got there is made, however old it is.
     let (late, before) = (scene.intent(), scene.mollie.payments().len());
     scene.mollie.next(Fault::Drops);
-    unavailable(scene.pay(&late, &customer, Sequence::Recurring, 500).await);
+    unavailable(scene.pay(&late, &customer, PaymentSequence::Recurring, 500).await);
     scene.hours_pass(30);
-    scene.pay(&late, &customer, Sequence::Recurring, 500).await.unwrap();
+    scene.pay(&late, &customer, PaymentSequence::Recurring, 500).await.unwrap();
     assert_eq!(scene.mollie.payments().len(), before + 1);
 }
 
@@ -53,7 +53,7 @@ async fn a_payment_is_found_by_its_order_though_the_mandate_is_gone() {
     let scene = Scene::start().await;
     let (customer, intent) = (scene.payer().await, scene.intent());
     scene.mollie.next(Fault::DropsAfter);
-    unavailable(scene.pay(&intent, &customer, Sequence::Recurring, 500).await);
+    unavailable(scene.pay(&intent, &customer, PaymentSequence::Recurring, 500).await);
     let made = scene.mollie.newest_payment();
     scene.mollie.set_mandates(&customer, "invalid");
     let found = scene.client.find_payment(&intent, &customer).await.unwrap().unwrap();
@@ -118,7 +118,7 @@ async fn an_outage_is_no_refusal() {
         let asked = scene.mollie.asked().len();
         unavailable(scene.client.payment(&payment).await);
         unavailable(scene.client.mandate(&customer).await);
-        unavailable(scene.pay(&scene.intent(), &customer, Sequence::Recurring, 100).await);
+        unavailable(scene.pay(&scene.intent(), &customer, PaymentSequence::Recurring, 100).await);
         assert_eq!(scene.mollie.asked().len(), asked + 3, "nothing is tried again here");
         scene.mollie.always(None);
     }
@@ -151,9 +151,9 @@ async fn a_refusal_says_why() {
     let scene = Scene::start().await;
     let customer = scene.payer().await;
     scene.mollie.recurring_become(Recurring::Refused);
-    let why = refused(scene.pay(&scene.intent(), &customer, Sequence::Recurring, 100).await);
+    let why = refused(scene.pay(&scene.intent(), &customer, PaymentSequence::Recurring, 100).await);
     assert!(why.contains("No suitable mandates"), "{why}");
-    let why = refused(scene.pay(&scene.intent(), &customer, Sequence::First, 0).await);
+    let why = refused(scene.pay(&scene.intent(), &customer, PaymentSequence::First, 0).await);
     assert!(why.contains("minimum (amount)"), "{why}");
 }
 
@@ -163,7 +163,7 @@ async fn a_slow_answer_is_waited_for() {
     let customer = scene.customer().await;
     scene.mollie.next(Fault::Holds);
     let intent = scene.intent();
-    let (payment, ()) = tokio::join!(scene.pay(&intent, &customer, Sequence::First, 100), async {
+    let (payment, ()) = tokio::join!(scene.pay(&intent, &customer, PaymentSequence::First, 100), async {
         scene.mollie.go_on();
     });
     assert_eq!(payment.unwrap().order, Some(intent));

@@ -1,14 +1,17 @@
 //! Play money: the page says what it is, and takes each decision once.
 
 use admin::{
-    addresses::Console,
-    payments::{Mandate, PaymentError, PaymentOrder, PaymentProvider as _, ProviderPayment, RefundOrder, play::Play},
+    addresses::ConsoleAddresses,
+    payments::{
+        MandateState, PaymentError, PaymentOrder, PaymentProvider as _, ProviderPayment, RefundOrder,
+        play::PlayProvider,
+    },
 };
 use domain::{
     Clock, PaymentId, ReversalId,
     billing::{
         Cents,
-        payment::{PaymentState, ReversalState, Sequence},
+        payment::{PaymentSequence, PaymentState, ReversalState},
     },
 };
 use reqwest::Method;
@@ -20,7 +23,7 @@ use crate::world::{World, person::Page};
 /// A world that pays with play money, and the provider as its admin has it.
 struct Scene {
     world: World,
-    play: Play,
+    play: PlayProvider,
     customer: String,
 }
 
@@ -29,12 +32,12 @@ impl Scene {
         let world = World::builder().play_money().start().await;
         let site = config::Site { console_url: url(&world.console_url("")), ..config::Site::default() };
         let db = PgPool::connect(world.database.as_str()).await.unwrap();
-        let play = Play::new(db, Console::new(&site), Clock::system());
+        let play = PlayProvider::new(db, ConsoleAddresses::new(&site), Clock::system());
         let customer = play.create_customer(&account(), "Ada", None).await.unwrap();
         Self { world, play, customer }
     }
 
-    async fn order(&self, id: &PaymentId, sequence: Sequence) -> ProviderPayment {
+    async fn order(&self, id: &PaymentId, sequence: PaymentSequence) -> ProviderPayment {
         let back = url(&self.world.console_url("/"));
         let order = PaymentOrder {
             id,
@@ -49,11 +52,11 @@ impl Scene {
     }
 
     async fn first(&self) -> ProviderPayment {
-        self.order(&PaymentId::new(Clock::system().now()), Sequence::First).await
+        self.order(&PaymentId::new(Clock::system().now()), PaymentSequence::First).await
     }
 
     async fn later(&self) -> ProviderPayment {
-        self.order(&PaymentId::new(Clock::system().now()), Sequence::Recurring).await
+        self.order(&PaymentId::new(Clock::system().now()), PaymentSequence::Recurring).await
     }
 
     /// Presses the button of this decision on the payment's page.
@@ -120,10 +123,10 @@ async fn a_form_from_elsewhere_decides_nothing() {
 #[tokio::test]
 async fn later_charges_do_what_the_payer_chose() {
     let scene = Scene::start().await;
-    assert_eq!(scene.play.mandate(&scene.customer).await.unwrap(), Mandate::Missing);
+    assert_eq!(scene.play.mandate(&scene.customer).await.unwrap(), MandateState::Missing);
     assert_eq!(scene.later().await.state, PaymentState::Failed, "nobody has allowed it");
     scene.press(&scene.first().await, "once").await;
-    assert_eq!(scene.play.mandate(&scene.customer).await.unwrap(), Mandate::Valid);
+    assert_eq!(scene.play.mandate(&scene.customer).await.unwrap(), MandateState::Valid);
     let failed = scene.later().await;
     assert_eq!((failed.state, failed.checkout_url), (PaymentState::Failed, None));
     assert!(failed.failure.is_some());
@@ -136,8 +139,8 @@ async fn later_charges_do_what_the_payer_chose() {
 async fn the_same_order_is_the_same_payment() {
     let scene = Scene::start().await;
     let id = PaymentId::new(Clock::system().now());
-    let first = scene.order(&id, Sequence::First).await;
-    assert_eq!(scene.order(&id, Sequence::First).await, first);
+    let first = scene.order(&id, PaymentSequence::First).await;
+    assert_eq!(scene.order(&id, PaymentSequence::First).await, first);
     assert_eq!(first.order, Some(id));
     assert_eq!(scene.world.sql_number("SELECT count(*) FROM play_payments").await, 1);
 }

@@ -7,11 +7,11 @@ use std::sync::{
 
 use admin::payments::{
     PaymentError, PaymentOrder, PaymentProvider, ProviderPayment, ProviderReversal, RefundOrder,
-    mollie::Mollie as Client,
+    mollie::MollieProvider as Client,
 };
 use domain::{
     Account, Clock, PaymentId, ReversalId, Timestamp,
-    billing::{Cents, payment::Sequence},
+    billing::{Cents, payment::PaymentSequence},
 };
 use url::Url;
 
@@ -52,7 +52,7 @@ impl Scene {
     /// A customer who has paid a first payment.
     pub(super) async fn payer(&self) -> String {
         let customer = self.customer().await;
-        let first = self.pay(&self.intent(), &customer, Sequence::First, 1_210).await.unwrap();
+        let first = self.pay(&self.intent(), &customer, PaymentSequence::First, 1_210).await.unwrap();
         self.mollie.settle(&first.id, "paid");
         customer
     }
@@ -67,7 +67,7 @@ impl Scene {
         &self,
         id: &PaymentId,
         customer_id: &str,
-        sequence: Sequence,
+        sequence: PaymentSequence,
         cents: i64,
     ) -> Result<ProviderPayment, PaymentError> {
         let (redirect_url, webhook_url) =

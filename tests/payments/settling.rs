@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use admin::{app::App, billing};
-use config::{CodeHostKind, Config, Provider};
+use config::{BillingProvider, CodeHostKind, Config};
 use db::audit::Actor;
 use domain::Account;
 use serde_json::json;
@@ -58,7 +58,7 @@ impl Scene {
     async fn with_mollie(mollie: &Mollie) -> Self {
         let world = World::builder().mollie(mollie).start().await;
         let set = |config: &mut Config| {
-            config.billing.provider = Provider::Mollie;
+            config.billing.provider = BillingProvider::Mollie;
             config.billing.mollie_url = url(&mollie.url);
             config.billing.mollie_api_key = Some(API_KEY.to_owned());
         };
@@ -67,7 +67,7 @@ impl Scene {
 
     async fn with_play_money() -> Self {
         let world = World::builder().play_money().start().await;
-        Self::start(world, |config| config.billing.provider = Provider::Play).await
+        Self::start(world, |config| config.billing.provider = BillingProvider::Play).await
     }
 
     /// Begins a checkout. The page on which it is paid.

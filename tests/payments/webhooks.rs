@@ -3,7 +3,7 @@
 use admin::payments::{PaymentOrder, PaymentProvider as _};
 use domain::{
     Clock, PaymentId,
-    billing::{Cents, payment::Sequence},
+    billing::{Cents, payment::PaymentSequence},
 };
 use futures_util::future::join_all;
 use reqwest::Method;
@@ -189,7 +189,7 @@ async fn the_providers_own_way_leads_through_the_edge() {
         let order = PaymentOrder {
             id,
             customer_id: &customer,
-            sequence: Sequence::First,
+            sequence: PaymentSequence::First,
             total: Cents(100),
             description: "Pro",
             redirect_url: &webhook_url,

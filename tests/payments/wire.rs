@@ -1,12 +1,12 @@
 //! What is sent to Mollie, to the byte, and what its answers mean.
 
-use admin::payments::{Mandate, PaymentProvider as _, ProviderKind};
+use admin::payments::{MandateState, PaymentProvider as _, ProviderKind};
 use axum::http::Method;
 use domain::{
     ReversalId,
     billing::{
         Cents,
-        payment::{PaymentState, Reversal, ReversalState, Sequence},
+        payment::{PaymentSequence, PaymentState, ReversalKind, ReversalState},
     },
 };
 use serde_json::json;
@@ -40,7 +40,7 @@ async fn a_customer_is_made_with_name_address_and_account() {
 async fn a_first_payment_leads_to_mollies_page() {
     let scene = Scene::start().await;
     let (customer, intent) = (scene.customer().await, scene.intent());
-    let payment = scene.pay(&intent, &customer, Sequence::First, 1_234).await.unwrap();
+    let payment = scene.pay(&intent, &customer, PaymentSequence::First, 1_234).await.unwrap();
     let asked = scene.mollie.last_asked();
     assert_eq!((asked.method.clone(), asked.path.as_str()), (Method::POST, "/v2/payments"));
     assert_eq!(asked.header("idempotency-key"), intent.as_str());
@@ -72,7 +72,7 @@ async fn a_first_payment_leads_to_mollies_page() {
 async fn later_payments_need_the_mandate_and_nobodys_presence() {
     let scene = Scene::start().await;
     let customer = scene.payer().await;
-    let recurring = async || scene.pay(&scene.intent(), &customer, Sequence::Recurring, 2_420).await.unwrap();
+    let recurring = async || scene.pay(&scene.intent(), &customer, PaymentSequence::Recurring, 2_420).await.unwrap();
     let paid = recurring().await;
     let body = scene.mollie.last_asked().body;
     assert_eq!((&body["sequenceType"], body.get("redirectUrl")), (&json!("recurring"), None));
@@ -96,12 +96,12 @@ async fn every_end_of_a_payment_is_told_apart() {
         ("failed", PaymentState::Failed),
         ("paid", PaymentState::Paid),
     ] {
-        let payment = scene.pay(&scene.intent(), &customer, Sequence::First, 100).await.unwrap();
+        let payment = scene.pay(&scene.intent(), &customer, PaymentSequence::First, 100).await.unwrap();
         scene.mollie.settle(&payment.id, status);
         assert_eq!(scene.client.payment(&payment.id).await.unwrap().state, state);
     }
     assert_eq!(scene.mollie.take_webhooks().len(), 6);
-    let payment = scene.pay(&scene.intent(), &customer, Sequence::First, 100).await.unwrap();
+    let payment = scene.pay(&scene.intent(), &customer, PaymentSequence::First, 100).await.unwrap();
     scene.mollie.fail(&payment.id, "The card has expired");
     let failed = scene.client.payment(&payment.id).await.unwrap();
     assert_eq!((failed.state, failed.failure.as_deref()), (PaymentState::Failed, Some("The card has expired")));
@@ -112,15 +112,15 @@ async fn a_mandate_may_be_pending_though_the_payment_was_paid() {
     let scene = Scene::start().await;
     scene.mollie.mandates_become("pending");
     let customer = scene.customer().await;
-    assert_eq!(scene.client.mandate(&customer).await.unwrap(), Mandate::Missing);
-    let first = scene.pay(&scene.intent(), &customer, Sequence::First, 100).await.unwrap();
+    assert_eq!(scene.client.mandate(&customer).await.unwrap(), MandateState::Missing);
+    let first = scene.pay(&scene.intent(), &customer, PaymentSequence::First, 100).await.unwrap();
     scene.mollie.settle(&first.id, "paid");
-    assert_eq!(scene.client.mandate(&customer).await.unwrap(), Mandate::Pending);
+    assert_eq!(scene.client.mandate(&customer).await.unwrap(), MandateState::Pending);
     assert_eq!(scene.mollie.last_asked().path, format!("/v2/customers/{customer}/mandates?limit=250"));
     scene.mollie.set_mandates(&customer, "valid");
-    assert_eq!(scene.client.mandate(&customer).await.unwrap(), Mandate::Valid);
+    assert_eq!(scene.client.mandate(&customer).await.unwrap(), MandateState::Valid);
     scene.mollie.set_mandates(&customer, "invalid");
-    assert_eq!(scene.client.mandate(&customer).await.unwrap(), Mandate::Missing);
+    assert_eq!(scene.client.mandate(&customer).await.unwrap(), MandateState::Missing);
 }
 
 #[tokio::test]
@@ -148,7 +148,7 @@ async fn refunds_and_charge_backs_are_read_with_their_payment() {
         let found = scene.client.payment(&payment).await.unwrap().reversals;
         found.iter().map(|one| (one.kind, one.id.clone(), one.state)).collect::<Vec<_>>()
     };
-    let (refunded, taken) = ((Reversal::Refund, refund.id.clone()), (Reversal::Chargeback, chargeback.clone()));
+    let (refunded, taken) = ((ReversalKind::Refund, refund.id.clone()), (ReversalKind::Chargeback, chargeback.clone()));
     let expect =
         |refund, chargeback| vec![(refunded.0, refunded.1.clone(), refund), (taken.0, taken.1.clone(), chargeback)];
     assert_eq!(states().await, expect(ReversalState::Pending, ReversalState::Done));

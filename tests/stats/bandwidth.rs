@@ -6,7 +6,7 @@ use db::stats::{bandwidth, traffic, upkeep};
 use domain::{
     Account, Clock, ProjectId, Timestamp,
     month::Month,
-    traffic::{HOUR, HourTraffic, Sums, hour_of},
+    traffic::{HOUR, HourTraffic, TrafficSums, hour_start},
 };
 use serde_json::json;
 use sqlx::PgPool;
@@ -46,8 +46,8 @@ impl Accounts {
     /// Appends a batch of an edge: bytes to people that the project sent within the hour so many hours ago.
     async fn append(&self, project: &ProjectId, hours_ago: u32, people_bytes: u64) {
         static BATCHES: AtomicI64 = AtomicI64::new(1);
-        let hour = hour_of(Clock::system().now() - HOUR * hours_ago);
-        let sums = Sums { requests: 1, bytes: 10 * people_bytes, people_bytes, ..Sums::default() };
+        let hour = hour_start(Clock::system().now() - HOUR * hours_ago);
+        let sums = TrafficSums { requests: 1, bytes: 10 * people_bytes, people_bytes, ..TrafficSums::default() };
         let part = HourTraffic { hour, project: project.clone(), sums, entries: Vec::new(), visitors: Vec::new() };
         let batch = BATCHES.fetch_add(1, Ordering::Relaxed);
         assert!(traffic::record(&self.db, "test", batch, &[part]).await.unwrap());
@@ -56,11 +56,14 @@ impl Accounts {
     /// Returns the bytes that the person and the organization have used, in this month and, should it have just begun, the one before.
     async fn used(&self) -> [u64; 2] {
         let now = Clock::system().now();
-        let months = [Month::of(now), Month::containing(Month::of(now).first_day().previous_day().unwrap())];
+        let months = [
+            Month::from_timestamp(now),
+            Month::from_date(Month::from_timestamp(now).first_day().previous_day().unwrap()),
+        ];
         let mut used = [0; 2];
         for (used, account) in used.iter_mut().zip([&self.person, &self.org]) {
             for month in months {
-                *used += bandwidth::of_month(&self.db, account, month).await.unwrap();
+                *used += bandwidth::sum_month(&self.db, account, month).await.unwrap();
             }
         }
         used
@@ -86,7 +89,7 @@ async fn a_deletion_leaves_what_was_used() {
     // Once it cannot be restored any more its statistics go, folded or not.
     accounts.world.sql("DELETE FROM deleted_projects").await;
     let now = Clock::system().now();
-    let hours: Vec<Timestamp> = (0..200).map(|ago| hour_of(now - HOUR * ago)).collect();
+    let hours: Vec<Timestamp> = (0..200).map(|ago| hour_start(now - HOUR * ago)).collect();
     let today = [now.as_datetime().date()];
     while upkeep::delete_removed(&accounts.db, &hours, &today, now + HOUR, 5_000, 2).await.unwrap() > 0 {}
     for table in ["traffic_recent", "traffic_hours", "traffic_removals"] {
@@ -160,7 +163,7 @@ async fn use_is_counted_by_month_and_kept_as_long_as_it_is_needed() {
     ];
     accounts.world.sql(&parts.concat()).await;
     let of = async |accounts: &Accounts, month: &str| {
-        bandwidth::of_month(&accounts.db, &accounts.person, month.parse().unwrap()).await.unwrap()
+        bandwidth::sum_month(&accounts.db, &accounts.person, month.parse().unwrap()).await.unwrap()
     };
     assert_eq!((of(&accounts, "2026-07").await, of(&accounts, "2026-08").await), (0, 50));
     fold(&accounts.world).await;

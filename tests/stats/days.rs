@@ -6,8 +6,8 @@ use db::stats::{salts, traffic};
 use domain::{
     Clock, ProjectId,
     traffic::{
-        Count, Entry, EntryKind, HourTraffic, Sums, ViewKey, hour_of,
-        sketch::{Register, Sketch},
+        HourTraffic, TrafficCount, TrafficEntry, TrafficEntryKind, TrafficSums, ViewKey, hour_start,
+        sketch::{SketchRegister, VisitorSketch},
     },
 };
 use serde_json::{Value, json};
@@ -148,16 +148,16 @@ async fn a_day_begins_at_midnight_in_utc() {
 }
 
 /// A part of a batch within the present hour, with views of these paths, as often, and with visitors.
-fn part(project: &ProjectId, views: &[(&str, &str, u64)], visitors: Vec<Register>) -> HourTraffic {
-    let entry = |&(path, referrer, requests): &(&str, &str, u64)| Entry {
-        kind: EntryKind::View,
+fn part(project: &ProjectId, views: &[(&str, &str, u64)], visitors: Vec<SketchRegister>) -> HourTraffic {
+    let entry = |&(path, referrer, requests): &(&str, &str, u64)| TrafficEntry {
+        kind: TrafficEntryKind::View,
         key: ViewKey { path, referrer, country: "DE", hostname: "engine.example" }.encode().into(),
-        count: Count { requests, bytes: requests * 10 },
+        count: TrafficCount { requests, bytes: requests * 10 },
     };
-    let entries: Vec<Entry> = views.iter().map(entry).collect();
+    let entries: Vec<TrafficEntry> = views.iter().map(entry).collect();
     let requests = entries.iter().map(|entry| entry.count.requests).sum();
-    let sums = Sums { requests, pageviews: requests, people_bytes: requests * 10, ..Sums::default() };
-    HourTraffic { hour: hour_of(Clock::system().now()), project: project.clone(), sums, entries, visitors }
+    let sums = TrafficSums { requests, pageviews: requests, people_bytes: requests * 10, ..TrafficSums::default() };
+    HourTraffic { hour: hour_start(Clock::system().now()), project: project.clone(), sums, entries, visitors }
 }
 
 #[tokio::test]
@@ -166,8 +166,8 @@ async fn a_day_has_its_views_by_page_and_referrer_and_its_visitors() {
     let project: ProjectId = visited.ada.project("engine").await["id"].as_str().unwrap().parse().unwrap();
     let db = PgPool::connect(visited.world.database.as_str()).await.unwrap();
     let salt = RandomState::new();
-    let visitor = |number: u64| Register::of(salt.hash_one(number));
-    let mut truth = Sketch::default();
+    let visitor = |number: u64| SketchRegister::from_hash(salt.hash_one(number));
+    let mut truth = VisitorSketch::default();
     truth.extend((0..3_000).map(visitor));
     // Two edges, which share visitors; one of them sends more of them in a second batch.
     let batches = [
@@ -235,10 +235,10 @@ async fn all_edges_have_one_salt_for_a_day_and_it_goes_with_the_day() {
     // No day that is over: its salt may be destroyed at any moment.
     let tomorrow = today.next_day().unwrap();
     for day in [today, tomorrow] {
-        let concurrent = (1..=8).map(|edge| salts::of(&db, day, [edge; 32]));
+        let concurrent = (1..=8).map(|edge| salts::find_or_insert(&db, day, [edge; 32]));
         let salts = futures_util::future::try_join_all(concurrent).await.unwrap();
         assert!(salts.iter().all(|salt| *salt == salts[0]), "{salts:?}");
-        assert_eq!(salts::of(&db, day, [9; 32]).await.unwrap(), salts[0]);
+        assert_eq!(salts::find_or_insert(&db, day, [9; 32]).await.unwrap(), salts[0]);
     }
     world.sql(&format!("UPDATE visitor_salts SET day = day - 3 WHERE day = '{tomorrow}'")).await;
     world.restart_admin_later().await;

@@ -3,7 +3,7 @@
 use db::stats::traffic;
 use domain::{
     Clock, ProjectId,
-    traffic::{Count, Entry, EntryKind, HourTraffic, OTHER, Sums, hour_of},
+    traffic::{HourTraffic, OTHER, TrafficCount, TrafficEntry, TrafficEntryKind, TrafficSums, hour_start},
 };
 use futures_util::{StreamExt as _, stream};
 use sqlx::PgPool;
@@ -13,18 +13,18 @@ use crate::BACKGROUND;
 
 const AT_ONCE: usize = 64;
 /// Paths, errors and views that an hour has of a project.
-const PROJECT_KEYS: [(EntryKind, usize); 3] =
-    [(EntryKind::Path, 2_000), (EntryKind::Error, 1_000), (EntryKind::View, 4_000)];
+const PROJECT_KEYS: [(TrafficEntryKind, usize); 3] =
+    [(TrafficEntryKind::Path, 2_000), (TrafficEntryKind::Error, 1_000), (TrafficEntryKind::View, 4_000)];
 /// And of all projects of a person.
-const PERSON_KEYS: [(EntryKind, usize); 3] =
-    [(EntryKind::Path, 10_000), (EntryKind::Error, 5_000), (EntryKind::View, 10_000)];
+const PERSON_KEYS: [(TrafficEntryKind, usize); 3] =
+    [(TrafficEntryKind::Path, 10_000), (TrafficEntryKind::Error, 5_000), (TrafficEntryKind::View, 10_000)];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn made_up_paths_that_are_answered_take_few_rows() {
     let visited = Visited::start(&Site::page("home").file("about.html", "about")).await;
     let edge = visited.world.edge();
     visited.visit("/", 5).await;
-    let made_up = 2 * of(&PROJECT_KEYS, EntryKind::Path);
+    let made_up = 2 * of(&PROJECT_KEYS, TrafficEntryKind::Path);
     stream::iter(0..made_up)
         .map(|number| edge.head(&format!("{}/made-up/{number}", visited.url)))
         .for_each_concurrent(AT_ONCE, async |visit| {
@@ -42,10 +42,10 @@ async fn made_up_paths_that_are_answered_take_few_rows() {
     assert_eq!(live["top_paths"][1]["path"], "/about", "a page that is visited after the flood has room");
     assert_eq!(live["top_paths"][1]["requests"], 3);
     fold(&visited.world).await;
-    let rows = visited.world.sql_number(&rows_of(EntryKind::Path)).await;
+    let rows = visited.world.sql_number(&rows_of(TrafficEntryKind::Path)).await;
     // An hour may end meanwhile.
     let hours = visited.world.sql_number("SELECT count(*) FROM traffic_hours").await;
-    let most = i64::try_from(of(&PROJECT_KEYS, EntryKind::Path)).unwrap();
+    let most = i64::try_from(of(&PROJECT_KEYS, TrafficEntryKind::Path)).unwrap();
     assert!(rows >= 1_000 && rows <= hours * most, "{rows} rows in {hours} hours");
     let counted = "SELECT sum(requests)::bigint FROM traffic_hour_entries WHERE kind = 'path'";
     assert_eq!(usize::try_from(visited.world.sql_number(counted).await).unwrap(), visits, "the rest is (other)");
@@ -65,7 +65,7 @@ async fn all_projects_of_a_person_have_a_bounded_number_of_rows() {
         let org = ada.create_org(&format!("org-{number}")).await;
         projects.push(id(ada.create_project_in(&org, &format!("of-org-{number}")).await));
     }
-    let hour = hour_of(Clock::system().now());
+    let hour = hour_start(Clock::system().now());
     // What two edges send, which know nothing of each other: every project has more than one may have.
     for (edge, batch) in [("one", 1), ("two", 1), ("one", 2)] {
         for (place, project) in projects.iter().enumerate() {
@@ -102,7 +102,7 @@ async fn all_projects_of_a_person_have_a_bounded_number_of_rows() {
     assert_eq!(kept, 3, "a row for each list, and one payer");
     // Another person has room.
     let modest = id(eve.create_project("modest").await);
-    let part = HourTraffic { entries: vec![entry(EntryKind::Path, "/page", 1)], ..flood(&modest, hour, "") };
+    let part = HourTraffic { entries: vec![entry(TrafficEntryKind::Path, "/page", 1)], ..flood(&modest, hour, "") };
     assert!(traffic::record(&db, "one", 1_000, &[part]).await.unwrap());
     fold(&world).await;
     let page = world.sql_number("SELECT count(*) FROM traffic_hour_entries WHERE key = '/page'").await;
@@ -112,8 +112,10 @@ async fn all_projects_of_a_person_have_a_bounded_number_of_rows() {
     let known =
         world.sql_text("SELECT min(key) FROM traffic_hour_entries WHERE kind = 'path' AND key LIKE '/one/1/%'").await;
     let owner = world.sql_text(&format!("SELECT min(project_id) {of_path} '{known}'")).await;
-    let part =
-        HourTraffic { entries: vec![entry(EntryKind::Path, &known, 5)], ..flood(&owner.parse().unwrap(), hour, "") };
+    let part = HourTraffic {
+        entries: vec![entry(TrafficEntryKind::Path, &known, 5)],
+        ..flood(&owner.parse().unwrap(), hour, "")
+    };
     assert!(traffic::record(&db, "one", 1_001, &[part]).await.unwrap());
     fold(&world).await;
     let requests = format!("SELECT requests {of_path} '{known}' AND project_id = '{owner}'");
@@ -126,21 +128,21 @@ const FLOOD: usize = 2_500;
 /// A part with made-up keys, one answer each.
 fn flood(project: &ProjectId, hour: domain::Timestamp, name: &str) -> HourTraffic {
     let kinds = PROJECT_KEYS.map(|(kind, _)| kind);
-    let entries: Vec<Entry> =
+    let entries: Vec<TrafficEntry> =
         kinds.iter().flat_map(|kind| (0..FLOOD).map(move |n| entry(*kind, &format!("/{name}/{n}"), 1))).collect();
-    let sums = Sums { requests: entries.len() as u64, ..Sums::default() };
+    let sums = TrafficSums { requests: entries.len() as u64, ..TrafficSums::default() };
     HourTraffic { hour, project: project.clone(), sums, entries, visitors: Vec::new() }
 }
 
-fn entry(kind: EntryKind, key: &str, requests: u64) -> Entry {
-    Entry { kind, key: key.into(), count: Count { requests, bytes: 0 } }
+fn entry(kind: TrafficEntryKind, key: &str, requests: u64) -> TrafficEntry {
+    TrafficEntry { kind, key: key.into(), count: TrafficCount { requests, bytes: 0 } }
 }
 
-fn of(bounds: &[(EntryKind, usize)], kind: EntryKind) -> usize {
+fn of(bounds: &[(TrafficEntryKind, usize)], kind: TrafficEntryKind) -> usize {
     bounds.iter().find(|bound| bound.0 == kind).unwrap().1
 }
 
 /// Counts the keys of a kind, in all hours.
-fn rows_of(kind: EntryKind) -> String {
+fn rows_of(kind: TrafficEntryKind) -> String {
     format!("SELECT count(*) FROM traffic_hour_entries WHERE kind = '{}' AND key <> '{OTHER}'", kind.as_str())
 }

@@ -6,7 +6,7 @@ use domain::{
     month::Month,
     traffic::{
         OTHER,
-        visitors::{Evidence, VisitorClass},
+        visitors::{ClassEvidence, VisitorClass},
     },
 };
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ async fn write_days(visited: &Visited) {
             "view_country": [["DE", number, 1]],
             "view": [[view, number, 1]],
             "error": [[format!("404\t/gone-{number}\t/from"), number, 7]],
-            "agent": [[agent(VisitorClass::AiTraining, "GPTBot", Evidence::Network), number, 8]],
+            "agent": [[agent(VisitorClass::AiTraining, "GPTBot", ClassEvidence::Network), number, 8]],
             "agent_page": [["GPTBot", number, 0]],
             "agent_disallowed": [["GPTBot", 1, 0]],
         });
@@ -124,8 +124,8 @@ async fn two_that_make_the_same_month_lose_nothing() {
     let before = reports(&visited).await;
     let settings = config::Postgres { max_connections: 4, ..config::Postgres::default() };
     let pool = db::connect(&settings, visited.world.database.as_str()).unwrap();
-    let this_month = Month::containing(Clock::system().now().as_datetime().date()).first_day();
-    let found = months::condensable(&pool, this_month, 100).await.unwrap();
+    let this_month = Month::from_date(Clock::system().now().as_datetime().date()).first_day();
+    let found = months::list_condensable(&pool, this_month, 100).await.unwrap();
     assert!(found.len() >= 4, "{found:?}");
     for month in &found {
         // Both have begun before either has the days.

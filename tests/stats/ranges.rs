@@ -3,7 +3,7 @@
 use domain::{
     Clock,
     stats::DAYS_KEPT,
-    traffic::visitors::{Evidence, VisitorClass},
+    traffic::visitors::{ClassEvidence, VisitorClass},
 };
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ fn day(days_ago: i64) -> String {
 /// A site with traffic on six days: of each so many requests as the day lies back, half of them views.
 async fn visited() -> Visited {
     let visited = Visited::start(&Site::page("home")).await;
-    let person = agent(VisitorClass::Person, "", Evidence::Behaviour);
+    let person = agent(VisitorClass::Person, "", ClassEvidence::Behaviour);
     for days_ago in [10, 11, 12, 20, 22, 24] {
         let (all, half) = (u64::from(days_ago), u64::from(days_ago) / 2);
         let lists = json!({

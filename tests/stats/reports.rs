@@ -1,8 +1,8 @@
 //! The reports, of rows whose numbers are known.
 
 use domain::traffic::{
-    Sums,
-    visitors::{Evidence, VisitorClass},
+    TrafficSums,
+    visitors::{ClassEvidence, VisitorClass},
 };
 use serde_json::{Value, json};
 
@@ -167,7 +167,7 @@ async fn whoever_knows_more_of_a_day_is_believed() {
 #[tokio::test]
 async fn what_was_appended_adds_to_the_hours() {
     let visited = Visited::start(&Site::page("home")).await;
-    let statuses = Sums { statuses: [1, 2, 3, 4, 5], cache_hits: 6, cache_misses: 7, ..sums(15, 150, 0) };
+    let statuses = TrafficSums { statuses: [1, 2, 3, 4, 5], cache_hits: 6, cache_misses: 7, ..sums(15, 150, 0) };
     let path = [("path", "/a", 5, 50), ("hostname", "engine.svc.localhost", 15, 150), ("country", "DE", 15, 150)];
     visited.write_hour(0, &statuses, &path).await;
     visited.append(0, &statuses, &path, 0..0).await;
@@ -218,11 +218,11 @@ async fn traffic_can_be_asked_for_a_hostname() {
 #[tokio::test]
 async fn who_asked_is_told_apart() {
     let visited = Visited::start(&Site::page("home")).await;
-    let person = agent(VisitorClass::Person, "", Evidence::Behaviour);
-    let unseen = agent(VisitorClass::Automation, "", Evidence::Fields);
-    let verified = agent(VisitorClass::AiTraining, "GPTBot", Evidence::Network);
-    let claimed = agent(VisitorClass::AiTraining, "GPTBot", Evidence::Name);
-    let curl = agent(VisitorClass::OtherBot, "curl", Evidence::Name);
+    let person = agent(VisitorClass::Person, "", ClassEvidence::Behaviour);
+    let unseen = agent(VisitorClass::Automation, "", ClassEvidence::Fields);
+    let verified = agent(VisitorClass::AiTraining, "GPTBot", ClassEvidence::Network);
+    let claimed = agent(VisitorClass::AiTraining, "GPTBot", ClassEvidence::Name);
+    let curl = agent(VisitorClass::OtherBot, "curl", ClassEvidence::Name);
     visited
         .append(
             0,
@@ -296,7 +296,7 @@ async fn who_asked_is_told_apart() {
 async fn errors_name_the_page_that_led_there_and_the_deployment_that_broke_it() {
     let visited = Visited::start(&Site::page("home").file("about.html", "about")).await;
     let second = visited.ada.deploy("engine", &Site::page("home")).await.id;
-    let missing = Sums { statuses: [0, 0, 9, 0, 0], ..sums(9, 90, 0) };
+    let missing = TrafficSums { statuses: [0, 0, 9, 0, 0], ..sums(9, 90, 0) };
     visited
         .append(
             0,

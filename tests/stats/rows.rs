@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use domain::traffic::{
-    Sums,
-    sketch::Register,
-    visitors::{Evidence, VisitorClass},
+    TrafficSums,
+    sketch::SketchRegister,
+    visitors::{ClassEvidence, VisitorClass},
 };
 use serde_json::Value;
 
@@ -15,17 +15,24 @@ use super::*;
 pub(super) type Entry = (&'static str, &'static str, u64, u64);
 
 /// Sums of so many answers with 200 and so many bytes, of which some are views.
-pub(super) fn sums(requests: u64, bytes: u64, pageviews: u64) -> Sums {
-    Sums { requests, bytes, statuses: [requests, 0, 0, 0, 0], pageviews, people_bytes: bytes, ..Sums::default() }
+pub(super) fn sums(requests: u64, bytes: u64, pageviews: u64) -> TrafficSums {
+    TrafficSums {
+        requests,
+        bytes,
+        statuses: [requests, 0, 0, 0, 0],
+        pageviews,
+        people_bytes: bytes,
+        ..TrafficSums::default()
+    }
 }
 
 /// The key of an agent.
-pub(super) fn agent(class: VisitorClass, agent: &str, evidence: Evidence) -> &'static str {
+pub(super) fn agent(class: VisitorClass, agent: &str, evidence: ClassEvidence) -> &'static str {
     domain::traffic::AgentKey { class, agent, evidence }.encode().leak()
 }
 
-fn columns(sums: &Sums) -> String {
-    let Sums { requests, bytes, cache_hits, cache_misses, statuses, pageviews, people_bytes } = sums;
+fn columns(sums: &TrafficSums) -> String {
+    let TrafficSums { requests, bytes, cache_hits, cache_misses, statuses, pageviews, people_bytes } = sums;
     let [s2, s3, s4, s5, other] = statuses;
     format!(
         "{requests}, {bytes}, {cache_hits}, {cache_misses}, {s2}, {s3}, {s4}, {s5}, {other}, {pageviews}, {people_bytes}"
@@ -49,12 +56,18 @@ const COLUMNS: &str = "requests, bytes, cache_hits, cache_misses, status_2xx, st
 
 impl Visited {
     /// Appends a part of a batch, as an edge does, of the hour so many hours ago, with these of many visitors.
-    pub(super) async fn append(&self, hours_ago: u32, sums: &Sums, entries: &[Entry], visitors: std::ops::Range<u64>) {
+    pub(super) async fn append(
+        &self,
+        hours_ago: u32,
+        sums: &TrafficSums,
+        entries: &[Entry],
+        visitors: std::ops::Range<u64>,
+    ) {
         static BATCHES: AtomicU32 = AtomicU32::new(1);
         let batch = BATCHES.fetch_add(1, Ordering::Relaxed);
         let parts = entries.iter().map(|_| 1);
         let registers: Vec<String> =
-            visitors.map(|visitor| Register::of(mixed(visitor)).to_stored().to_string()).collect();
+            visitors.map(|visitor| SketchRegister::from_hash(mixed(visitor)).to_stored().to_string()).collect();
         let sql = format!(
             "SELECT append_traffic('rows', {batch}, ARRAY[now() - interval '{hours_ago} hours'], ARRAY[{PROJECT}],
                  ARRAY[{}]::bigint[], {}::integer[], {}, {}, {}, {}, {}::integer[], ARRAY[{}]::integer[])::text",
@@ -71,7 +84,7 @@ impl Visited {
     }
 
     /// Writes an hour as the fold leaves it.
-    pub(super) async fn write_hour(&self, hours_ago: u32, sums: &Sums, entries: &[Entry]) {
+    pub(super) async fn write_hour(&self, hours_ago: u32, sums: &TrafficSums, entries: &[Entry]) {
         let hour = format!("date_trunc('hour', now(), 'UTC') - interval '{hours_ago} hours'");
         self.world
             .sql(&format!(
@@ -90,7 +103,7 @@ impl Visited {
     }
 
     /// Writes a day as the job leaves it.
-    pub(super) async fn write_day(&self, days_ago: u32, sums: &Sums, visitors: u64, lists: &Value) {
+    pub(super) async fn write_day(&self, days_ago: u32, sums: &TrafficSums, visitors: u64, lists: &Value) {
         let lists = lists.to_string().replace('\'', "''");
         self.world
             .sql(&format!(

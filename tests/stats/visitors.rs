@@ -1,6 +1,6 @@
 //! Visitors are counted once a day, whichever edges they come to, and kept by nobody.
 
-use domain::traffic::sketch::{Register, Sketch};
+use domain::traffic::sketch::{SketchRegister, VisitorSketch};
 
 use super::{audience::sum, *};
 use crate::{BACKGROUND, metrics::Page, world::ports};
@@ -11,9 +11,10 @@ async fn visitors(world: &World) -> u64 {
                FROM (SELECT unnest(visitors) AS register FROM traffic_recent
                      UNION ALL SELECT unnest(registers) FROM traffic_visitors) AS registers";
     let registers = world.sql_text(sql).await;
-    let mut sketch = Sketch::default();
-    sketch
-        .extend(registers.split_whitespace().map(|register| Register::from_stored(register.parse().unwrap()).unwrap()));
+    let mut sketch = VisitorSketch::default();
+    sketch.extend(
+        registers.split_whitespace().map(|register| SketchRegister::from_stored(register.parse().unwrap()).unwrap()),
+    );
     sketch.estimate()
 }
 

@@ -79,7 +79,7 @@ async fn a_batch_reads_as_much_as_it_looks_at_however_many_there_are() {
 
     reset(&pool).await;
     let ids: Vec<DeploymentId> = (1..=1_000).map(|n| format!("dep_{n:020}").parse().unwrap()).collect();
-    assert_eq!(store_sweep::records(&pool, &ids).await.unwrap().len(), ids.len());
+    assert_eq!(store_sweep::find_records(&pool, &ids).await.unwrap().len(), ids.len());
     let of_deployments = read(&pool, "deployments").await;
     assert!(of_deployments.0 == 0 && of_deployments.1 <= 2_000, "{of_deployments:?}");
     pool.close().await;

@@ -4,7 +4,7 @@ use domain::Clock;
 use reqwest::{Client, Method};
 use secrets::{
     EdgeKey,
-    edge_proof::{self, HandedRequest},
+    edge_proof::{self, ForwardedRequest},
 };
 use serde_json::{Value, json};
 use url::{Position, Url};
@@ -57,7 +57,7 @@ impl Actor {
         if let Some(address) = &self.address {
             let asked = Url::parse(&url).unwrap();
             let host = format!("{}:{}", asked.host_str().unwrap(), asked.port().unwrap());
-            let handed = HandedRequest {
+            let handed = ForwardedRequest {
                 method: method.as_str(),
                 path: &asked[Position::BeforePath..Position::AfterQuery],
                 host: host.as_bytes(),

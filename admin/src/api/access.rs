@@ -6,7 +6,7 @@ use api::{
 };
 use axum::{extract::State, response::IntoResponse};
 use db::{
-    audit::Entry,
+    audit::NewAuditEntry,
     permits::{Member, ProjectPermit},
     projects::{self, NewAccess, SetAccessError},
 };
@@ -47,7 +47,7 @@ pub async fn set_access(
             NewAccess::Password(Some(app.bounds.hash(&project.payer(), password).await?))
         }
     };
-    let entry = Entry::of_project(Action::ProjectAccess, &project).with("mode", body.mode.as_str());
+    let entry = NewAuditEntry::for_project(Action::ProjectAccess, &project).with("mode", body.mode.as_str());
     let (mode, propagation) = change(&app, &caller, &project, access, entry).await?;
     Ok((propagation, Json(AccessChanged { ok: true, mode })))
 }
@@ -70,7 +70,7 @@ pub async fn set_password(
     Json(body): Json<SetPassword>,
 ) -> Result<impl IntoResponse, ApiError> {
     let hash = app.bounds.hash(&project.payer(), body.password).await?;
-    let entry = Entry::of_project(Action::ProjectPasswordSet, &project);
+    let entry = NewAuditEntry::for_project(Action::ProjectPasswordSet, &project);
     let (_, propagation) = change(&app, &caller, &project, NewAccess::Password(Some(hash)), entry).await?;
     Ok((propagation, Json(Done::OK)))
 }
@@ -88,7 +88,7 @@ pub async fn delete_password(
     caller: CliUser,
     ProjectAccess(project): ProjectAccess<Member>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let entry = Entry::of_project(Action::ProjectPasswordRemove, &project);
+    let entry = NewAuditEntry::for_project(Action::ProjectPasswordRemove, &project);
     let (_, propagation) = change(&app, &caller, &project, NewAccess::WithoutPassword, entry).await?;
     Ok((propagation, Json(Done::OK)))
 }
@@ -98,7 +98,7 @@ async fn change(
     caller: &CliUser,
     project: &ProjectPermit<Member>,
     access: NewAccess,
-    entry: Entry,
+    entry: NewAuditEntry,
 ) -> Result<(AccessMode, Propagation), ApiError> {
     let mut change = app.change(caller.actor()).await?;
     let (mode, touched) = projects::set_access(&mut change, project, access).await?;

@@ -12,14 +12,14 @@ use axum::{
 use db::billing::plan;
 use domain::Account;
 use futures_util::StreamExt as _;
-use live::reports::Program;
+use live::reports::ProgramKind;
 
 use crate::{
     app::App,
     auth::{CliUser, ConsoleUser},
     error::{ApiError, Code},
     extract::Json,
-    gateway::{GatewayAnswer, GatewayError},
+    gateway::{GatewayError, GatewayResponse},
     rates::Bucket,
 };
 
@@ -49,7 +49,7 @@ pub async fn models(State(app): State<App>, caller: CliUser) -> Result<Json<AiMo
 
 /// Returns, for each running edge, the models that it reports as unreachable. Only edges have the providers' keys.
 async fn unreachable_models(app: &App) -> Vec<Vec<String>> {
-    let reports = tokio::time::timeout(REPORTS_WAIT, app.redis.reports(Program::Edge)).await;
+    let reports = tokio::time::timeout(REPORTS_WAIT, app.redis.reports(ProgramKind::Edge)).await;
     let reports = reports.ok().and_then(Result::ok).unwrap_or_default();
     reports.into_iter().filter(|heard| !heard.is_silent()).filter_map(|heard| heard.report.unreachable_models).collect()
 }
@@ -107,7 +107,7 @@ pub async fn try_completion(
     if !answered.as_ref().is_ok_and(|answer| answer.status == StatusCode::UNAUTHORIZED) {
         app.rate_limits.uncount(Bucket::TriedKey, &person).await;
     }
-    let GatewayAnswer { status, content_type, retry_after, body } = answered?;
+    let GatewayResponse { status, content_type, retry_after, body } = answered?;
     let body = body.inspect(move |chunk| {
         // Hold the permit until the body ends.
         let _ = &turn;

@@ -3,11 +3,11 @@
 use api::ai::{ModelAliasList, SetModelAliases};
 use axum::{extract::State, response::IntoResponse};
 use db::{
-    audit::Entry,
+    audit::NewAuditEntry,
     gateway::model_aliases,
     permits::{self, Admin, Member},
 };
-use domain::{Account, audit::Action, changes::Subject, gateway::ModelAliases};
+use domain::{Account, audit::Action, changes::ChangeSubject, gateway::ModelAliases};
 
 use crate::{
     app::App,
@@ -22,7 +22,7 @@ use crate::{
     responses((status = 200, description = "The names", body = ModelAliasList)),
 )]
 pub async fn of_user(State(app): State<App>, caller: CliUser) -> Result<Json<ModelAliasList>, ApiError> {
-    Ok(Json(view(model_aliases::of_user(&app.db, &caller.user.id).await?)))
+    Ok(Json(view(model_aliases::find_for_user(&app.db, &caller.user.id).await?)))
 }
 
 /// Sets your aliases for models, replacing the previous ones.
@@ -41,8 +41,8 @@ pub async fn set_of_user(
 ) -> Result<impl IntoResponse, ApiError> {
     check_models(&app, &body.aliases)?;
     let mut change = app.change(caller.actor()).await?;
-    model_aliases::set_of_user(&mut change, &caller.user.id, &body.aliases).await?;
-    change.touch(Subject::Plan(Account::User(caller.user.id.clone()).into()));
+    model_aliases::set_for_user(&mut change, &caller.user.id, &body.aliases).await?;
+    change.touch(ChangeSubject::Plan(Account::User(caller.user.id.clone()).into()));
     Ok((change.commit().await?, Json(view(body.aliases))))
 }
 
@@ -56,7 +56,7 @@ pub async fn of_org(
     State(app): State<App>,
     OrgAccess(org): OrgAccess<Member>,
 ) -> Result<Json<ModelAliasList>, ApiError> {
-    Ok(Json(view(model_aliases::of_org(&app.db, &org).await?)))
+    Ok(Json(view(model_aliases::find_for_org(&app.db, &org).await?)))
 }
 
 /// Sets an organization's aliases for models, replacing the previous ones.
@@ -80,10 +80,10 @@ pub async fn set_of_org(
     check_models(&app, &body.aliases)?;
     let mut change = app.change(caller.actor()).await?;
     let org = permits::lock(&mut change, org).await?;
-    model_aliases::set_of_org(&mut change, &org, &body.aliases).await?;
+    model_aliases::set_for_org(&mut change, &org, &body.aliases).await?;
     let names = body.aliases.iter().map(|alias| alias.name.as_str()).collect::<Vec<_>>().join(" ");
-    change.audit(Entry::of_org(Action::GatewayAliases, &org.id, &org.name).with("names", names));
-    change.touch(Subject::Plan(Account::Org(org.id.clone()).into()));
+    change.audit(NewAuditEntry::for_org(Action::GatewayAliases, &org.id, &org.name).with("names", names));
+    change.touch(ChangeSubject::Plan(Account::Org(org.id.clone()).into()));
     Ok((change.commit().await?, Json(view(body.aliases))))
 }
 

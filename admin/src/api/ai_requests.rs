@@ -17,7 +17,7 @@ use crate::{
     app::App,
     auth::{CliUser, OrgAccess},
     error::ApiError,
-    extract::{Json, Paged},
+    extract::{Json, PageQuery},
 };
 
 /// The age up to which completions are listed one by one.
@@ -35,10 +35,10 @@ const LISTED: Duration = Duration::from_hours(30 * 24);
 pub async fn of_user(
     State(app): State<App>,
     caller: CliUser,
-    page: Paged<CompletionId>,
+    page: PageQuery<CompletionId>,
 ) -> Result<Json<AiRequests>, ApiError> {
     let before = page.before.as_ref();
-    let rows = ai_requests::page_of_user(&app.db, &caller.user.id, first_listed(&app), before, page.rows()).await?;
+    let rows = ai_requests::page_for_user(&app.db, &caller.user.id, first_listed(&app), before, page.rows()).await?;
     Ok(Json(view(&page, rows)))
 }
 
@@ -51,9 +51,9 @@ pub async fn of_user(
 pub async fn of_org(
     State(app): State<App>,
     OrgAccess(org): OrgAccess<Member>,
-    page: Paged<CompletionId>,
+    page: PageQuery<CompletionId>,
 ) -> Result<Json<AiRequests>, ApiError> {
-    let rows = ai_requests::page_of_org(&app.db, &org, first_listed(&app), page.before.as_ref(), page.rows()).await?;
+    let rows = ai_requests::page_for_org(&app.db, &org, first_listed(&app), page.before.as_ref(), page.rows()).await?;
     Ok(Json(view(&page, rows)))
 }
 
@@ -61,8 +61,8 @@ fn first_listed(app: &App) -> Timestamp {
     app.clock.now() - LISTED
 }
 
-fn view(page: &Paged<CompletionId>, mut rows: Vec<RecordedRequest>) -> AiRequests {
-    let next_cursor = page.cut(&mut rows, |row| row.id.to_string());
+fn view(page: &PageQuery<CompletionId>, mut rows: Vec<RecordedRequest>) -> AiRequests {
+    let next_cursor = page.truncate(&mut rows, |row| row.id.to_string());
     let requests = rows.into_iter().map(|row| {
         let kinds = row.details.kinds;
         AiRequest {

@@ -6,7 +6,7 @@ use api::{
 };
 use axum::extract::State;
 use db::{
-    audit::{self, Recorded},
+    audit::{self, RecordedAuditEntry},
     permits::Admin,
 };
 use domain::AuditId;
@@ -16,7 +16,7 @@ use crate::{
     app::App,
     auth::{OrgAccess, ProjectAccess},
     error::ApiError,
-    extract::{Json, Paged},
+    extract::{Json, PageQuery},
 };
 
 /// Lists the audit log of a project, newest first.
@@ -33,9 +33,9 @@ use crate::{
 pub async fn of_project(
     State(app): State<App>,
     ProjectAccess(project): ProjectAccess<Admin>,
-    page: Paged<AuditId>,
+    page: PageQuery<AuditId>,
 ) -> Result<Json<AuditLog>, ApiError> {
-    let rows = audit::page_of_project(&app.db, &project, page.before.as_ref(), page.rows()).await?;
+    let rows = audit::page_for_project(&app.db, &project, page.before.as_ref(), page.rows()).await?;
     Ok(Json(log(&page, rows)))
 }
 
@@ -53,18 +53,18 @@ pub async fn of_project(
 pub async fn of_org(
     State(app): State<App>,
     OrgAccess(org): OrgAccess<Admin>,
-    page: Paged<AuditId>,
+    page: PageQuery<AuditId>,
 ) -> Result<Json<AuditLog>, ApiError> {
-    let rows = audit::page_of_org(&app.db, &org, page.before.as_ref(), page.rows()).await?;
+    let rows = audit::page_for_org(&app.db, &org, page.before.as_ref(), page.rows()).await?;
     Ok(Json(log(&page, rows)))
 }
 
-fn log(page: &Paged<AuditId>, mut rows: Vec<Recorded>) -> AuditLog {
-    let next_cursor = page.cut(&mut rows, |row| row.id.to_string());
+fn log(page: &PageQuery<AuditId>, mut rows: Vec<RecordedAuditEntry>) -> AuditLog {
+    let next_cursor = page.truncate(&mut rows, |row| row.id.to_string());
     AuditLog { entries: rows.into_iter().map(view).collect(), next_cursor }
 }
 
-fn view(row: Recorded) -> AuditEntry {
+fn view(row: RecordedAuditEntry) -> AuditEntry {
     AuditEntry {
         id: row.id,
         created_at: row.created_at,

@@ -9,9 +9,9 @@ use axum::{
     http::request::Parts,
     response::IntoResponse,
 };
-use config::acme::Issuer;
+use config::acme::CertificateIssuer;
 use db::{
-    audit::Entry,
+    audit::NewAuditEntry,
     certificates::orders,
     permits::{self, Admin, DeletedProjectPermit},
     projects::deleted::{self, RestoreError},
@@ -19,11 +19,11 @@ use db::{
 use domain::{Account, OrgName, ProjectId, audit::Action};
 
 use crate::{
-    api::projects::{Whose, refuse_reserved, view as project_view},
+    api::projects::{Whose, reject_reserved_name, view as project_view},
     app::App,
     auth::CliUser,
     error::{ApiError, Code},
-    extract::{Json, Paged, Query},
+    extract::{Json, PageQuery, Query},
 };
 
 /// Lists the deleted projects that you, or an organization, can restore, newest first.
@@ -42,7 +42,7 @@ pub async fn list(
     State(app): State<App>,
     caller: CliUser,
     Query(whose): Query<Whose>,
-    page: Paged<ProjectId>,
+    page: PageQuery<ProjectId>,
 ) -> Result<Json<DeletedProjectList>, ApiError> {
     let owner = match whose.org {
         None => Account::User(caller.user.id.clone()),
@@ -52,7 +52,7 @@ pub async fn list(
         }
     };
     let mut rows = deleted::page(&app.db, &owner, page.before.as_ref(), page.rows(), app.clock.now()).await?;
-    let next_cursor = page.cut(&mut rows, |row| row.id.to_string());
+    let next_cursor = page.truncate(&mut rows, |row| row.id.to_string());
     Ok(Json(DeletedProjectList { projects: rows.into_iter().map(view).collect(), next_cursor }))
 }
 
@@ -75,22 +75,24 @@ pub async fn list(
 pub async fn restore(
     State(app): State<App>,
     caller: CliUser,
-    DeletedAccess(project): DeletedAccess,
+    DeletedProjectAccess(project): DeletedProjectAccess,
     Json(RestoreProject { name }): Json<RestoreProject>,
 ) -> Result<impl IntoResponse, ApiError> {
     if let Some(name) = &name {
-        refuse_reserved(&app, name.as_str())?;
+        reject_reserved_name(&app, name.as_str())?;
     }
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
     let restored = deleted::restore(&mut change, &project, &caller.user.id, name, app.plans(), now).await?;
-    if app.config.acme.issuer != Issuer::None {
+    if app.config.acme.issuer != CertificateIssuer::None {
         for domain in &restored.domains {
             orders::watch(&mut *change, domain, now).await?;
         }
     }
-    change
-        .audit(Entry::of_project(Action::ProjectRestore, &restored.project).with("former_name", project.name.as_str()));
+    change.audit(
+        NewAuditEntry::for_project(Action::ProjectRestore, &restored.project)
+            .with("former_name", project.name.as_str()),
+    );
     change.touch(restored.touched);
     let propagation = change.commit().await?;
     app.certificates.wake();
@@ -100,9 +102,9 @@ pub async fn restore(
 /// The deleted project `{id}` of the path, which the caller may restore. Rejects like
 /// [`ProjectAccess`](crate::auth::ProjectAccess).
 #[derive(Debug)]
-pub struct DeletedAccess(DeletedProjectPermit<Admin>);
+pub struct DeletedProjectAccess(DeletedProjectPermit<Admin>);
 
-impl FromRequestParts<App> for DeletedAccess {
+impl FromRequestParts<App> for DeletedProjectAccess {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {

@@ -6,9 +6,9 @@ use api::{
 };
 use axum::extract::State;
 use db::{
-    audit::Entry,
+    audit::NewAuditEntry,
     permits::Member,
-    projects::env::{self, SetError},
+    projects::env::{self, SetVariableError},
 };
 use domain::{
     audit::Action,
@@ -27,11 +27,11 @@ use crate::{
 
 /// The variable of the path. The project of the path is in [`ProjectAccess`].
 #[derive(Debug, Deserialize)]
-pub struct Named {
+pub struct VariablePath {
     key: String,
 }
 
-impl Named {
+impl VariablePath {
     fn key(&self) -> Result<EnvKey, ApiError> {
         self.key.parse().map_err(|error| ApiError::invalid(format!("{error}.")))
     }
@@ -48,7 +48,7 @@ pub async fn list(
     ProjectAccess(project): ProjectAccess<Member>,
 ) -> Result<Json<EnvList>, ApiError> {
     let rows = env::list(&app.db, &project).await?;
-    let open = |row: env::Stored| {
+    let open = |row: env::StoredVariable| {
         let value = row.open(&app.master_key, &project.id).map_err(ApiError::internal)?;
         Ok(EnvVar { key: row.key, value, scope: row.scope })
     };
@@ -73,7 +73,7 @@ pub async fn set(
     State(app): State<App>,
     caller: CliUser,
     ProjectAccess(project): ProjectAccess<Member>,
-    Path(named): Path<Named>,
+    Path(named): Path<VariablePath>,
     Json(body): Json<SetEnv>,
 ) -> Result<Json<EnvChanged>, ApiError> {
     let key = named.key()?;
@@ -81,7 +81,7 @@ pub async fn set(
     let now = change.now();
     let scope = env::set(&mut change, &app.master_key, &project, (&key, &body.value, body.scope), now).await?;
     // The key, but never the value.
-    let entry = Entry::of_project(Action::EnvSet, &project).with("key", key.as_str());
+    let entry = NewAuditEntry::for_project(Action::EnvSet, &project).with("key", key.as_str());
     change.audit(entry.with("scope", scope.as_str()));
     change.commit().await?;
     Ok(Json(EnvChanged { ok: true, key, scope }))
@@ -100,7 +100,7 @@ pub async fn remove(
     State(app): State<App>,
     caller: CliUser,
     ProjectAccess(project): ProjectAccess<Member>,
-    Path(named): Path<Named>,
+    Path(named): Path<VariablePath>,
 ) -> Result<Json<Done>, ApiError> {
     let no_variable = || ApiError::not_found("variable");
     // Text that is not a valid key is not found.
@@ -109,23 +109,23 @@ pub async fn remove(
     if !env::remove(&mut change, &project, &key).await? {
         return Err(no_variable());
     }
-    change.audit(Entry::of_project(Action::EnvRemove, &project).with("key", key.as_str()));
+    change.audit(NewAuditEntry::for_project(Action::EnvRemove, &project).with("key", key.as_str()));
     change.commit().await?;
     Ok(Json(Done::OK))
 }
 
-impl From<SetError> for ApiError {
-    fn from(error: SetError) -> Self {
+impl From<SetVariableError> for ApiError {
+    fn from(error: SetVariableError) -> Self {
         match error {
-            SetError::Gone => Self::not_found("project"),
-            SetError::TooMany => {
+            SetVariableError::Gone => Self::not_found("project"),
+            SetVariableError::TooMany => {
                 Self::invalid(format!("This project has {ENV_VARS} variables, as many as it may; remove one first."))
             }
-            SetError::TooLarge => {
+            SetVariableError::TooLarge => {
                 let most = size(ENV_TOTAL_BYTES.unsigned_abs());
                 Self::invalid(format!("`value` is too large: a project's values together may take {most}."))
             }
-            SetError::Db(error) => error.into(),
+            SetVariableError::Db(error) => error.into(),
         }
     }
 }

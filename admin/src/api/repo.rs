@@ -5,7 +5,7 @@ use std::time::Duration;
 use api::repo::{LinkRepo, RepoLinked};
 use axum::extract::State;
 use db::{
-    audit::Entry,
+    audit::NewAuditEntry,
     code_host::{
         installations,
         repo_links::{self, LinkError, NewLink},
@@ -21,7 +21,7 @@ use domain::{
 use crate::{
     app::App,
     auth::{CliUser, ProjectAccess},
-    codehost::{CodeHostError, Repository, grants::AccessError},
+    codehost::{CodeHostError, HostRepository, grants::AccessError},
     error::{ApiError, Code},
     extract::Json,
     jobs::pushes::CHECK_EVERY,
@@ -57,10 +57,11 @@ pub async fn set(
         ApiError::invalid("`installation_id` is missing: it names the installation that reaches the repository.")
     })?;
     let readers = readers(&app, &caller.user.id, &project, installation).await?;
-    let looking = look_up(&app, &readers, installation, &wanted, body.branch);
-    let Found { seen, repository, branch, head } = tokio::time::timeout(LOOK_UP_TIMEOUT, looking)
-        .await
-        .map_err(|_| ApiError::new(Code::CodeHostError, "The code host took too long; please try again."))??;
+    let looking = find_repository(&app, &readers, installation, &wanted, body.branch);
+    let LinkableRepository { seen, repository, branch, head } =
+        tokio::time::timeout(LOOK_UP_TIMEOUT, looking)
+            .await
+            .map_err(|_| ApiError::new(Code::CodeHostError, "The code host took too long; please try again."))??;
 
     let directory = body.directory.unwrap_or_else(Directory::root);
     let link = NewLink {
@@ -74,7 +75,7 @@ pub async fn set(
         check_head_at: app.clock.now() + CHECK_EVERY,
         by: &caller.user.id,
     };
-    let entry = Entry::of_project(Action::RepoLink, &project)
+    let entry = NewAuditEntry::for_project(Action::RepoLink, &project)
         .with("repo", repository.name.as_str())
         .with("branch", branch.as_str())
         .with("directory", directory.as_str());
@@ -94,7 +95,7 @@ pub async fn set(
 async fn unlink(app: &App, caller: &CliUser, project: &ProjectPermit<Member>) -> Result<Json<RepoLinked>, ApiError> {
     let mut change = app.change(caller.actor()).await?;
     if repo_links::unlink(&mut change, project).await? {
-        change.audit(Entry::of_project(Action::RepoUnlink, project));
+        change.audit(NewAuditEntry::for_project(Action::RepoUnlink, project));
     }
     change.commit().await?;
     Ok(Json(RepoLinked { ok: true, repo: None, branch: None, directory: None }))
@@ -120,22 +121,22 @@ async fn readers(
     Ok(readers)
 }
 
-struct Found {
-    seen: installations::Seen,
-    repository: Repository,
+struct LinkableRepository {
+    seen: installations::ReportedInstallation,
+    repository: HostRepository,
     branch: Branch,
     /// The branch's head; `None` if the code host did not report it.
     head: Option<CommitSha>,
 }
 
 /// Finds the repository on behalf of the first reader whose authorization the code host still accepts.
-async fn look_up(
+async fn find_repository(
     app: &App,
     readers: &[UserId],
     installation: i64,
     wanted: &RepoName,
     branch: Option<Branch>,
-) -> Result<Found, ApiError> {
+) -> Result<LinkableRepository, ApiError> {
     let host = app.code_host.repositories().ok_or_else(|| ApiError::not_found("installation"))?;
     let mut refused = None;
     // On a person's behalf first: an installation can access more than any one of its users.
@@ -151,7 +152,7 @@ async fn look_up(
             // Later pushes move the branch from this commit. While it is unknown, missed pushes cannot be detected.
             let head = host.head(&token, &repository.name, &branch).await.ok();
             let head = head.map(|head| head.unwrap_or_else(CommitSha::null));
-            Ok::<_, AccessError>(Some(Found { seen, repository, branch, head }))
+            Ok::<_, AccessError>(Some(LinkableRepository { seen, repository, branch, head }))
         };
         match looking.await {
             Ok(found) => {

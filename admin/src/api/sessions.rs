@@ -25,7 +25,7 @@ use crate::{
     responses((status = 200, description = "The sessions", body = SessionList)),
 )]
 pub async fn list(State(app): State<App>, caller: CliUser) -> Result<Json<SessionList>, ApiError> {
-    let found = sessions::list_of_user(&app.db, &caller.user.id, app.clock.now()).await?;
+    let found = sessions::list_for_user(&app.db, &caller.user.id, app.clock.now()).await?;
     let view = |session: sessions::Session| Session {
         current: is_current(&caller, &session.id),
         id: session.id,
@@ -55,7 +55,7 @@ pub async fn end(
 ) -> Result<impl IntoResponse, ApiError> {
     let ended = session::end(&app, caller.actor(), &caller.user.id, &id).await?;
     let propagation = ended.ok_or_else(|| ApiError::not_found("session"))?;
-    Ok((propagation, cleared(is_current(&caller, &id)), Json(Done::OK)))
+    Ok((propagation, clear_session_cookie(is_current(&caller, &id)), Json(Done::OK)))
 }
 
 /// Signs you out in every browser, including this one, and on every site of an organization that admitted you.
@@ -72,7 +72,7 @@ pub async fn end_all(State(app): State<App>, caller: CliUser) -> Result<impl Int
     let touched = sessions::end_all(&mut change, &caller.user.id).await?;
     change.touch(touched);
     let propagation = change.commit().await?;
-    Ok((propagation, cleared(matches!(caller.credential, Credential::Session(_))), Json(Done::OK)))
+    Ok((propagation, clear_session_cookie(matches!(caller.credential, Credential::Session(_))), Json(Done::OK)))
 }
 
 fn is_current(caller: &CliUser, id: &SessionId) -> bool {
@@ -80,6 +80,6 @@ fn is_current(caller: &CliUser, id: &SessionId) -> bool {
 }
 
 /// Returns the header that removes the session's cookie, if the caller's own session was ended.
-fn cleared(is_own: bool) -> AppendHeaders<Option<(header::HeaderName, header::HeaderValue)>> {
+fn clear_session_cookie(is_own: bool) -> AppendHeaders<Option<(header::HeaderName, header::HeaderValue)>> {
     AppendHeaders(is_own.then(|| (header::SET_COOKIE, cookies::clear(cookies::SESSION))))
 }

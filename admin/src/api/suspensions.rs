@@ -9,11 +9,11 @@ use db::projects::suspension;
 use domain::{Account, ProjectId};
 
 use crate::{
-    api::projects::{Whose, org_of},
+    api::projects::{Whose, find_member_org},
     app::App,
     auth::CliUser,
     error::ApiError,
-    extract::{Json, Paged, Query},
+    extract::{Json, PageQuery, Query},
 };
 
 /// Lists which of your sites, or of an organization's, the operator has taken down.
@@ -33,15 +33,15 @@ pub async fn list(
     State(app): State<App>,
     caller: CliUser,
     Query(whose): Query<Whose>,
-    page: Paged<ProjectId>,
+    page: PageQuery<ProjectId>,
 ) -> Result<Json<SuspensionList>, ApiError> {
     let owner = match whose.org {
         None => Account::User(caller.user.id.clone()),
-        Some(org) => org_of(&app, &caller.user.id, &org).await?,
+        Some(org) => find_member_org(&app, &caller.user.id, &org).await?,
     };
     let now = app.clock.now();
     let mut rows = suspension::page(&app.db, &owner, page.before.as_ref(), page.rows(), now).await?;
-    let next_cursor = page.cut(&mut rows, |row| row.id.to_string());
+    let next_cursor = page.truncate(&mut rows, |row| row.id.to_string());
     let account = suspension::find_account(&app.db, &owner).await?;
     let account = account.map(|found| SuspendedAccount { reason: found.reason, suspended_at: found.suspended_at });
     let view = |row: suspension::SuspendedSite| SuspendedSite {

@@ -5,10 +5,10 @@ use api::{
     tokens::{ChangeToken, CreateToken, CreatedToken, Token, TokenList, UserTokenKind},
 };
 use axum::{extract::State, http::StatusCode, response::IntoResponse};
-use db::sign_in::tokens::{self, CreateError, LimitChange, LimitError, NewLimits, Revoked, TokenAndCost};
+use db::sign_in::tokens::{self, CreateUserTokenError, LimitChange, LimitError, NewLimits, RevokedToken, TokenAndCost};
 use domain::{
     Account, TokenId,
-    changes::Subject,
+    changes::ChangeSubject,
     gateway::KeyLimits,
     limits::{TOKEN_LABEL_CHARS, USER_TOKENS},
     line::{self, LineError},
@@ -22,7 +22,7 @@ use crate::{
     auth::CliUser,
     change::Change,
     error::{ApiError, Code},
-    extract::{Json, Paged, Path},
+    extract::{Json, PageQuery, Path},
     mail::notices::{Notice, notify},
 };
 
@@ -32,10 +32,14 @@ use crate::{
     params(Page),
     responses((status = 200, description = "The tokens", body = TokenList)),
 )]
-pub async fn list(State(app): State<App>, caller: CliUser, page: Paged<TokenId>) -> Result<Json<TokenList>, ApiError> {
-    let month = Month::of(app.clock.now());
-    let mut tokens = tokens::list_of_user(&app.db, &caller.user.id, month, page.before.as_ref(), page.rows()).await?;
-    let next_cursor = page.cut(&mut tokens, |listed| listed.token.id.to_string());
+pub async fn list(
+    State(app): State<App>,
+    caller: CliUser,
+    page: PageQuery<TokenId>,
+) -> Result<Json<TokenList>, ApiError> {
+    let month = Month::from_timestamp(app.clock.now());
+    let mut tokens = tokens::list_for_user(&app.db, &caller.user.id, month, page.before.as_ref(), page.rows()).await?;
+    let next_cursor = page.truncate(&mut tokens, |listed| listed.token.id.to_string());
     Ok(Json(TokenList { tokens: tokens.into_iter().map(view).collect(), next_cursor }))
 }
 
@@ -56,13 +60,13 @@ pub async fn create(
     caller: CliUser,
     Json(body): Json<CreateToken>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let label = body.label.as_deref().map(checked_label).transpose()?.flatten();
+    let label = body.label.as_deref().map(parse_label).transpose()?.flatten();
     let kind = match body.kind {
         UserTokenKind::Cli => TokenKind::Cli,
         UserTokenKind::Ai => TokenKind::Ai,
     };
     let asks = KeyLimits { body_bytes: body.gateway_body_bytes, max_tokens: body.gateway_max_tokens };
-    let limits = checked_limits(kind, NewLimits { month: body.monthly_limit_cents, asks })?;
+    let limits = validate_limits(kind, NewLimits { month: body.monthly_limit_cents, asks })?;
     let secret = TokenSecret::generate();
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
@@ -96,8 +100,8 @@ pub async fn change(
     Json(body): Json<ChangeToken>,
 ) -> Result<impl IntoResponse, ApiError> {
     let mut change = app.change(caller.actor()).await?;
-    let month = Month::of(change.now());
-    let token = tokens::limit_of_user(&mut change, &caller.user.id, &id, &limit_change(&body)?, month).await?;
+    let month = Month::from_timestamp(change.now());
+    let token = tokens::limit_for_user(&mut change, &caller.user.id, &id, &limit_change(&body)?, month).await?;
     touch(&mut change, token.token.kind, &id);
     Ok((change.commit().await?, Json(view(token))))
 }
@@ -118,8 +122,8 @@ pub async fn revoke(
 ) -> Result<impl IntoResponse, ApiError> {
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
-    let revoked = tokens::revoke_of_user(&mut change, &caller.user.id, &id, now).await?;
-    let Revoked { kind, label } = revoked.ok_or_else(|| ApiError::not_found("token"))?;
+    let revoked = tokens::revoke_for_user(&mut change, &caller.user.id, &id, now).await?;
+    let RevokedToken { kind, label } = revoked.ok_or_else(|| ApiError::not_found("token"))?;
     touch(&mut change, kind, &id);
     change.recheck_credentials(&caller.user.id);
     let (account, notice) = (Account::User(caller.user.id.clone()), Notice::TokenRevoked { label, token_kind: kind });
@@ -130,14 +134,14 @@ pub async fn revoke(
 /// Makes the edges drop a gateway token from their caches. They cache no other tokens.
 pub fn touch(change: &mut Change<'_>, kind: TokenKind, id: &TokenId) {
     match kind {
-        TokenKind::Ai => change.touch(Subject::Token(id.clone())),
+        TokenKind::Ai => change.touch(ChangeSubject::Token(id.clone())),
         TokenKind::Cli | TokenKind::Deploy => {}
     }
 }
 
 /// Checks and trims a label. Returns `None` if nothing is left.
-pub fn checked_label(label: &str) -> Result<Option<&str>, ApiError> {
-    match line::checked(label, TOKEN_LABEL_CHARS) {
+pub fn parse_label(label: &str) -> Result<Option<&str>, ApiError> {
+    match line::validate(label, TOKEN_LABEL_CHARS) {
         Ok(label) => Ok(Some(label).filter(|label| !label.is_empty())),
         Err(LineError::Length) => {
             Err(ApiError::invalid(format!("`label` must be at most {TOKEN_LABEL_CHARS} characters.")))
@@ -149,7 +153,7 @@ pub fn checked_label(label: &str) -> Result<Option<&str>, ApiError> {
 }
 
 /// Checks that only gateway keys have limits.
-pub fn checked_limits(kind: TokenKind, limits: NewLimits) -> Result<NewLimits, ApiError> {
+pub fn validate_limits(kind: TokenKind, limits: NewLimits) -> Result<NewLimits, ApiError> {
     match kind {
         TokenKind::Cli | TokenKind::Deploy if limits != NewLimits::default() => Err(LimitError::NotAKey(kind).into()),
         TokenKind::Ai | TokenKind::Cli | TokenKind::Deploy => Ok(limits),
@@ -171,16 +175,16 @@ pub fn limit_change(body: &ChangeToken) -> Result<LimitChange, ApiError> {
     Ok(change)
 }
 
-impl From<CreateError> for ApiError {
-    fn from(error: CreateError) -> Self {
+impl From<CreateUserTokenError> for ApiError {
+    fn from(error: CreateUserTokenError) -> Self {
         match error {
-            CreateError::TooMany => Self::new(
+            CreateUserTokenError::TooMany => Self::new(
                 Code::PlanLimitReached,
                 format!(
                     "You have {USER_TOKENS} working tokens, and no more are given out; revoke some that are no longer used."
                 ),
             ),
-            CreateError::Db(error) => error.into(),
+            CreateUserTokenError::Db(error) => error.into(),
         }
     }
 }
@@ -220,13 +224,13 @@ mod tests {
 
     #[test]
     fn labels_are_counted_in_characters_and_hold_no_controls() {
-        assert_eq!(checked_label("  my laptop ").unwrap(), Some("my laptop"));
-        assert_eq!(checked_label("   ").unwrap(), None);
-        assert!(checked_label(&"é".repeat(200)).is_ok());
-        assert!(checked_label(&"é".repeat(201)).is_err());
-        assert!(checked_label("a\nb").is_err());
-        assert!(checked_label("a\0b").is_err());
-        assert!(checked_label("a\u{202e}b").is_err());
-        assert!(checked_label("a\u{200b}b").is_err());
+        assert_eq!(parse_label("  my laptop ").unwrap(), Some("my laptop"));
+        assert_eq!(parse_label("   ").unwrap(), None);
+        assert!(parse_label(&"é".repeat(200)).is_ok());
+        assert!(parse_label(&"é".repeat(201)).is_err());
+        assert!(parse_label("a\nb").is_err());
+        assert!(parse_label("a\0b").is_err());
+        assert!(parse_label("a\u{202e}b").is_err());
+        assert!(parse_label("a\u{200b}b").is_err());
     }
 }

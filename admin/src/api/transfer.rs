@@ -3,10 +3,10 @@
 use api::projects::{Project, TransferProject};
 use axum::{extract::State, response::IntoResponse};
 use db::{
-    audit::Entry,
+    audit::NewAuditEntry,
     orgs,
     permits::Admin,
-    projects::{self, Destination, TransferError},
+    projects::{self, TransferDestination, TransferError},
 };
 use domain::audit::Action;
 
@@ -51,17 +51,18 @@ pub async fn transfer(
             Some(orgs::membership(&mut *change, &caller.user.id, &name).await?.ok_or_else(no_org)?)
         }
     };
-    let destination = target.as_ref().map_or(Destination::Personal(&caller.user.id), Destination::Org);
+    let destination = target.as_ref().map_or(TransferDestination::Personal(&caller.user.id), TransferDestination::Org);
     // The project is already there: nothing is committed, not even an audit entry.
     let Some((moved, touched)) = projects::transfer(&mut change, &project, destination, app.plans()).await? else {
         return Ok((Propagation::NONE, Json(view(&app.addresses, project.clone()))));
     };
     if project.org_id.is_some() {
-        change.audit(Entry::of_project(Action::ProjectTransferOut, &project).with("to", body.org.clone()));
+        change.audit(NewAuditEntry::for_project(Action::ProjectTransferOut, &project).with("to", body.org.clone()));
     }
     if let Some(target) = &target {
         let from = project.org.as_ref().map(ToString::to_string);
-        let arrived = Entry::of_project(Action::ProjectTransferIn, &project).in_org(target.org(), target.name());
+        let arrived =
+            NewAuditEntry::for_project(Action::ProjectTransferIn, &project).in_org(target.org(), target.name());
         change.audit(arrived.with("from", from));
     }
     change.touch(touched);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use api::usage::{AiLimit, AiUsage, AiUsageDay, AiUsageDays, ModelUsage, SetAiLimit, UsageQuery, UsageTotals};
 use axum::{extract::State, response::IntoResponse};
 use db::{
-    audit::Entry,
+    audit::NewAuditEntry,
     gateway::ai_usage,
     orgs::ai_limit,
     permits::{self, Member, Owner},
@@ -13,7 +13,7 @@ use db::{
 use domain::{
     Account,
     audit::Action,
-    changes::Subject,
+    changes::ChangeSubject,
     month::Month,
     usage::{Microcents, MonthlyLimit},
 };
@@ -37,8 +37,8 @@ pub async fn of_user(
     caller: CliUser,
     Query(query): Query<UsageQuery>,
 ) -> Result<Json<AiUsage>, ApiError> {
-    let month = query.month.unwrap_or_else(|| Month::of(app.clock.now()));
-    Ok(Json(view(ai_usage::of_user(&app.db, &caller.user.id, month).await?)))
+    let month = query.month.unwrap_or_else(|| Month::from_timestamp(app.clock.now()));
+    Ok(Json(view(ai_usage::list_for_user(&app.db, &caller.user.id, month).await?)))
 }
 
 /// Shows the usage of an organization's AI keys in a month.
@@ -52,8 +52,8 @@ pub async fn of_org(
     OrgAccess(org): OrgAccess<Member>,
     Query(query): Query<UsageQuery>,
 ) -> Result<Json<AiUsage>, ApiError> {
-    let month = query.month.unwrap_or_else(|| Month::of(app.clock.now()));
-    Ok(Json(view(ai_usage::of_org(&app.db, &org, month).await?)))
+    let month = query.month.unwrap_or_else(|| Month::from_timestamp(app.clock.now()));
+    Ok(Json(view(ai_usage::list_for_org(&app.db, &org, month).await?)))
 }
 
 /// Shows the usage of your own AI keys in a month, by day.
@@ -67,8 +67,8 @@ pub async fn days_of_user(
     caller: CliUser,
     Query(query): Query<UsageQuery>,
 ) -> Result<Json<AiUsageDays>, ApiError> {
-    let month = query.month.unwrap_or_else(|| Month::of(app.clock.now()));
-    Ok(Json(days_view(ai_usage::days_of_user(&app.db, &caller.user.id, month).await?)))
+    let month = query.month.unwrap_or_else(|| Month::from_timestamp(app.clock.now()));
+    Ok(Json(days_view(ai_usage::list_days_for_user(&app.db, &caller.user.id, month).await?)))
 }
 
 /// Shows the usage of an organization's AI keys in a month, by day.
@@ -82,8 +82,8 @@ pub async fn days_of_org(
     OrgAccess(org): OrgAccess<Member>,
     Query(query): Query<UsageQuery>,
 ) -> Result<Json<AiUsageDays>, ApiError> {
-    let month = query.month.unwrap_or_else(|| Month::of(app.clock.now()));
-    Ok(Json(days_view(ai_usage::days_of_org(&app.db, &org, month).await?)))
+    let month = query.month.unwrap_or_else(|| Month::from_timestamp(app.clock.now()));
+    Ok(Json(days_view(ai_usage::list_days_for_org(&app.db, &org, month).await?)))
 }
 
 /// Shows an organization's monthly cost limit for its AI keys, and their cost in this month.
@@ -97,7 +97,7 @@ pub async fn limit_of_org(
     OrgAccess(org): OrgAccess<Member>,
 ) -> Result<Json<AiLimit>, ApiError> {
     let limit = ai_limit::find(&app.db, &org).await?;
-    let cost = ai_usage::cost_of_org(&app.db, &org, Month::of(app.clock.now())).await?;
+    let cost = ai_usage::sum_org_cost(&app.db, &org, Month::from_timestamp(app.clock.now())).await?;
     Ok(Json(limit_view(limit, cost)))
 }
 
@@ -122,13 +122,14 @@ pub async fn set_limit_of_org(
 ) -> Result<impl IntoResponse, ApiError> {
     let limit = body.monthly_limit_cents;
     let mut change = app.change(caller.actor()).await?;
-    let month = Month::of(change.now());
+    let month = Month::from_timestamp(change.now());
     let org = permits::lock(&mut change, org).await?;
     ai_limit::set(&mut change, &org, limit).await?;
-    let cost = ai_usage::cost_of_org(&mut *change, &org, month).await?;
-    let entry = Entry::of_org(Action::UsageLimit, &org.id, &org.name).with("monthly_limit_cents", limit.map(i64::from));
+    let cost = ai_usage::sum_org_cost(&mut *change, &org, month).await?;
+    let entry = NewAuditEntry::for_org(Action::UsageLimit, &org.id, &org.name)
+        .with("monthly_limit_cents", limit.map(i64::from));
     change.audit(entry);
-    change.touch(Subject::Plan(Account::Org(org.id.clone()).into()));
+    change.touch(ChangeSubject::Plan(Account::Org(org.id.clone()).into()));
     Ok((change.commit().await?, Json(limit_view(limit, cost))))
 }
 

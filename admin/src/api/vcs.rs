@@ -4,7 +4,7 @@ use std::{cmp::Reverse, collections::HashMap, time::Duration};
 
 use api::vcs::{Installation, InstallationList};
 use axum::extract::State;
-use db::code_host::installations::{self, Seen, Shared};
+use db::code_host::installations::{self, ReportedInstallation, SharedInstallation};
 use domain::UserId;
 
 use crate::{
@@ -27,13 +27,13 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(30);
     }))),
 )]
 pub async fn list(State(app): State<App>, caller: CliUser) -> Result<Json<InstallationList>, ApiError> {
-    let own = own(&app, &caller.user.id).await?;
+    let own = list_own(&app, &caller.user.id).await?;
     let shared = installations::shared_with_user(&app.db, &caller.user.id).await?;
     Ok(Json(InstallationList { installations: join(own, shared) }))
 }
 
 /// Asks the code host which installations a person may use. Empty if the code host has no installations.
-pub async fn own(app: &App, user: &UserId) -> Result<Vec<Seen>, AccessError> {
+pub async fn list_own(app: &App, user: &UserId) -> Result<Vec<ReportedInstallation>, AccessError> {
     let Some(host) = app.code_host.repositories() else { return Ok(Vec::new()) };
     let listing = async {
         let token = app.grants.token(user).await?;
@@ -46,13 +46,13 @@ pub async fn own(app: &App, user: &UserId) -> Result<Vec<Seen>, AccessError> {
 }
 
 /// Finds one of a person's own installations.
-pub async fn find_own(app: &App, user: &UserId, id: i64) -> Result<Seen, ApiError> {
-    let own = own(app, user).await?;
+pub async fn find_own(app: &App, user: &UserId, id: i64) -> Result<ReportedInstallation, ApiError> {
+    let own = list_own(app, user).await?;
     own.into_iter().find(|seen| seen.id == id).ok_or_else(|| ApiError::not_found("installation"))
 }
 
 /// Converts a shared installation to its API view. `mine` is whether the caller shared it.
-pub fn view(shared: Shared, mine: bool) -> Installation {
+pub fn view(shared: SharedInstallation, mine: bool) -> Installation {
     Installation {
         id: shared.id,
         account: shared.account,
@@ -64,8 +64,8 @@ pub fn view(shared: Shared, mine: bool) -> Installation {
     }
 }
 
-fn join(own: Vec<Seen>, shared: Vec<Shared>) -> Vec<Installation> {
-    let mut shared: HashMap<i64, Shared> = shared.into_iter().map(|shared| (shared.id, shared)).collect();
+fn join(own: Vec<ReportedInstallation>, shared: Vec<SharedInstallation>) -> Vec<Installation> {
+    let mut shared: HashMap<i64, SharedInstallation> = shared.into_iter().map(|shared| (shared.id, shared)).collect();
     let mut joined: Vec<Installation> = own
         .into_iter()
         .map(|seen| match shared.remove(&seen.id) {

@@ -8,12 +8,12 @@ use axum::{
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
-use db::sign_in::tokens::{self, Bearer, Owner};
+use db::sign_in::tokens::{self, PresentedToken, TokenOwner};
 use domain::token::{TokenKind, TokenSecret};
 
 use super::{
     Caller, CliUser, Credential, DeployToken, cookies,
-    session::{self, ByConsole},
+    session::{self, ViaConsole},
 };
 use crate::{
     app::App,
@@ -28,7 +28,7 @@ pub const AUTHENTICATION_ERRORS: &[PossibleError] = &[PossibleError::new(
 
 /// The result of resolving a request's credential, stored in the request's extensions.
 #[derive(Debug, Clone)]
-pub enum Authentication {
+pub enum AuthOutcome {
     /// The request carries no credential.
     Absent,
     /// The credential is not accepted here.
@@ -76,18 +76,18 @@ impl CredentialError {
     }
 }
 
-/// Middleware that resolves the credential and stores [`Authentication`] in the request's extensions.
+/// Middleware that resolves the credential and stores [`AuthOutcome`] in the request's extensions.
 pub async fn authenticate(State(app): State<App>, mut request: Request, next: Next) -> Response {
-    let by_console = request.extensions().get::<ByConsole>().is_some();
+    let by_console = request.extensions().get::<ViaConsole>().is_some();
     match identify(&app, request.method(), request.headers(), by_console).await {
         Ok(mut authentication) => {
             // Here, so that a request refused in any case is not counted as a change, nor stored under its
             // `Idempotency-Key`.
-            if let Authentication::Known(caller) = &authentication
+            if let AuthOutcome::Known(caller) = &authentication
                 && matches!(**caller, Caller::Deploy(_))
                 && !is_open_to_deploy_tokens(&request)
             {
-                authentication = Authentication::Refused(CredentialError::DeployOnly);
+                authentication = AuthOutcome::Refused(CredentialError::DeployOnly);
             }
             request.extensions_mut().insert(authentication);
             next.run(request).await
@@ -111,32 +111,27 @@ fn is_open_to_deploy_tokens(request: &Request) -> bool {
     OPEN_TO_DEPLOY_TOKENS.iter().any(|(open, of)| open == method && path == Some(of))
 }
 
-async fn identify(
-    app: &App,
-    method: &Method,
-    headers: &HeaderMap,
-    by_console: bool,
-) -> Result<Authentication, ApiError> {
-    let secret = match parse(headers) {
+async fn identify(app: &App, method: &Method, headers: &HeaderMap, by_console: bool) -> Result<AuthOutcome, ApiError> {
+    let secret = match parse_bearer(headers) {
         Ok(Some(secret)) => secret,
-        Ok(None) if by_console => return session::by_console(app, method, headers).await,
-        Ok(None) => return Ok(Authentication::Absent),
-        Err(refusal) => return Ok(Authentication::Refused(refusal)),
+        Ok(None) if by_console => return session::find_via_console(app, method, headers).await,
+        Ok(None) => return Ok(AuthOutcome::Absent),
+        Err(refusal) => return Ok(AuthOutcome::Refused(refusal)),
     };
     let bearer = db::in_time(tokens::find_bearer(&app.db, &secret.hash())).await?;
     Ok(match bearer.ok_or(CredentialError::Unknown).and_then(admit) {
-        Ok(caller) => Authentication::Known(Arc::new(caller)),
-        Err(refusal) => Authentication::Refused(refusal),
+        Ok(caller) => AuthOutcome::Known(Arc::new(caller)),
+        Err(refusal) => AuthOutcome::Refused(refusal),
     })
 }
 
 /// Returns the secret of the request's credential, for deriving keys.
 pub fn presented_secret(headers: &HeaderMap) -> Option<String> {
-    let token = parse(headers).ok().flatten().map(|secret| secret.expose().to_owned());
+    let token = parse_bearer(headers).ok().flatten().map(|secret| secret.expose().to_owned());
     token.or_else(|| cookies::secret(headers, cookies::SESSION).map(|secret| secret.expose().to_owned()))
 }
 
-fn parse(headers: &HeaderMap) -> Result<Option<TokenSecret>, CredentialError> {
+fn parse_bearer(headers: &HeaderMap) -> Result<Option<TokenSecret>, CredentialError> {
     let mut values = headers.get_all(header::AUTHORIZATION).into_iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
@@ -149,16 +144,16 @@ fn parse(headers: &HeaderMap) -> Result<Option<TokenSecret>, CredentialError> {
     TokenSecret::parse(secret.trim()).map(Some).ok_or(CredentialError::Malformed)
 }
 
-fn admit(bearer: Bearer) -> Result<Caller, CredentialError> {
-    let Bearer { token, owner } = bearer;
+fn admit(bearer: PresentedToken) -> Result<Caller, CredentialError> {
+    let PresentedToken { token, owner } = bearer;
     if token.revoked_at.is_some() {
         return Err(CredentialError::Revoked);
     }
     match (token.kind, owner) {
-        (TokenKind::Cli, Owner::User(user)) => {
+        (TokenKind::Cli, TokenOwner::User(user)) => {
             Ok(Caller::User(CliUser { credential: Credential::Token(token.id), user }))
         }
-        (TokenKind::Deploy, Owner::Org { id, name, created_at, creator }) => Ok(Caller::Deploy(DeployToken {
+        (TokenKind::Deploy, TokenOwner::Org { id, name, created_at, creator }) => Ok(Caller::Deploy(DeployToken {
             token,
             org: id,
             org_name: name,
@@ -182,14 +177,14 @@ mod tests {
     #[test]
     fn only_a_whole_bearer_token_is_read() {
         let secret = TokenSecret::generate();
-        let parsed = parse(&header(&format!("bEaReR {}", secret.expose()))).unwrap().unwrap();
+        let parsed = parse_bearer(&header(&format!("bEaReR {}", secret.expose()))).unwrap().unwrap();
         assert_eq!(parsed.hash(), secret.hash());
-        assert!(parse(&HeaderMap::new()).unwrap().is_none());
+        assert!(parse_bearer(&HeaderMap::new()).unwrap().is_none());
         for bad in ["", "Bearer", "Bearer ", "Basic abc", "Bearer svc_short", secret.expose()] {
-            assert_eq!(parse(&header(bad)).err(), Some(CredentialError::Malformed), "{bad}");
+            assert_eq!(parse_bearer(&header(bad)).err(), Some(CredentialError::Malformed), "{bad}");
         }
         let mut twice = header(&format!("Bearer {}", secret.expose()));
         twice.append(header::AUTHORIZATION, HeaderValue::from_static("Bearer x"));
-        assert_eq!(parse(&twice).err(), Some(CredentialError::Malformed));
+        assert_eq!(parse_bearer(&twice).err(), Some(CredentialError::Malformed));
     }
 }

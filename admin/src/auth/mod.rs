@@ -19,7 +19,7 @@ pub mod second_look;
 pub mod session;
 mod suspended;
 
-pub use bearer::{AUTHENTICATION_ERRORS, Authentication, CredentialError, authenticate, presented_secret};
+pub use bearer::{AUTHENTICATION_ERRORS, AuthOutcome, CredentialError, authenticate, presented_secret};
 pub use org_access::OrgAccess;
 pub use principal::{Caller, CliUser, ConsoleUser, Credential, DeployToken};
 pub use project_access::ProjectAccess;

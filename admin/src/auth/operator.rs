@@ -16,7 +16,7 @@ use crate::{
 
 /// The outcome of a guess at the operator's secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Guess {
+pub enum SecretCheck {
     /// The guess is correct.
     Right,
     /// The guess is wrong.
@@ -26,7 +26,7 @@ pub enum Guess {
 }
 
 /// Compares `given`, received from `client`, with the operator's secret.
-pub async fn guess(app: &App, client: IpAddr, given: &str) -> Guess {
+pub async fn check_secret(app: &App, client: IpAddr, given: &str) -> SecretCheck {
     // Count first and undo if the guess is right, so that concurrent guesses cannot all slip through.
     let client = rates::client(client);
     let is_guessable = app.config.code_host.client_secret.chars().count() < UNGUESSABLE_CHARS;
@@ -34,20 +34,20 @@ pub async fn guess(app: &App, client: IpAddr, given: &str) -> Guess {
     if rates.count_client(Bucket::SignInGuess, &client).await.check().is_err()
         || (is_guessable && rates.count(Bucket::SignInGuessInAll, "all").await.check().is_err())
     {
-        return Guess::TooMany;
+        return SecretCheck::TooMany;
     }
-    if !is_right(app, given) {
-        return Guess::Wrong;
+    if !is_correct(app, given) {
+        return SecretCheck::Wrong;
     }
     rates.uncount_client(Bucket::SignInGuess, &client).await;
     if is_guessable {
         rates.uncount(Bucket::SignInGuessInAll, "all").await;
     }
-    Guess::Right
+    SecretCheck::Right
 }
 
 /// Compares in constant time. Hashing both sides hides their lengths.
-fn is_right(app: &App, given: &str) -> bool {
+fn is_correct(app: &App, given: &str) -> bool {
     let hash = |secret: &str| Sha256::digest(secret);
     let wanted = hash(&app.config.code_host.client_secret);
     hash(given).as_slice().ct_eq(wanted.as_slice()).into()

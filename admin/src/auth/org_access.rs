@@ -4,7 +4,7 @@ use axum::{
     extract::{FromRequestParts, RawPathParams},
     http::request::Parts,
 };
-use db::permits::{self, Level, OrgPermit, PermitError, ResourceKind};
+use db::permits::{self, OrgPermit, PermitError, PermitLevel, ResourceKind};
 use domain::{OrgName, role::Role};
 
 use super::CliUser;
@@ -18,7 +18,7 @@ use crate::{
 #[derive(Debug)]
 pub struct OrgAccess<R>(pub OrgPermit<R>);
 
-impl<R: Level> FromRequestParts<App> for OrgAccess<R> {
+impl<R: PermitLevel> FromRequestParts<App> for OrgAccess<R> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {

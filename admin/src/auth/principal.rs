@@ -10,10 +10,10 @@ use db::{
 };
 use domain::{OrgId, OrgName, SessionId, Timestamp, TokenId, UserId};
 
-use super::{Authentication, CredentialError};
+use super::{AuthOutcome, CredentialError};
 use crate::{
     error::{ApiError, Code},
-    rates::CountedFor,
+    rates::RatePayer,
 };
 
 /// A person, authenticated by a `cli` token or by the console's session.
@@ -109,7 +109,7 @@ impl Caller {
     /// does not use up its owner's limit: against the person who created the organizations, over all of them, because
     /// organizations are as free to create as tokens. Each has a share of that limit, so that its leaked token does not
     /// lock out the others. Gateway keys are not callers here; the edges count them for their account.
-    pub fn counted_for(&self) -> CountedFor {
+    pub fn counted_for(&self) -> RatePayer {
         let (payer, org) = match self {
             Self::User(caller) => (caller.user.id.to_string(), None),
             Self::Deploy(DeployToken { org, org_creator: Some(creator), .. }) => {
@@ -117,7 +117,7 @@ impl Caller {
             }
             Self::Deploy(DeployToken { org, .. }) => (org.to_string(), None),
         };
-        CountedFor { payer, org }
+        RatePayer { payer, org }
     }
 }
 
@@ -125,10 +125,10 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
-        match parts.extensions.get::<Authentication>() {
-            Some(Authentication::Known(caller)) => Ok(Caller::clone(caller)),
-            Some(Authentication::Refused(refusal)) => Err(refusal.to_error()),
-            Some(Authentication::Absent) | None => Err(ApiError::new(
+        match parts.extensions.get::<AuthOutcome>() {
+            Some(AuthOutcome::Known(caller)) => Ok(Caller::clone(caller)),
+            Some(AuthOutcome::Refused(refusal)) => Err(refusal.to_error()),
+            Some(AuthOutcome::Absent) | None => Err(ApiError::new(
                 Code::Unauthorized,
                 "This needs a token: send `Authorization: Bearer svc_…`. `svc login` gets one.",
             )),
@@ -141,8 +141,8 @@ impl<S: Send + Sync> OptionalFromRequestParts<S> for Caller {
 
     /// `None` only without a credential: one that is not accepted is refused, so that no request becomes anonymous.
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Option<Self>, ApiError> {
-        match parts.extensions.get::<Authentication>() {
-            Some(Authentication::Absent) | None => Ok(None),
+        match parts.extensions.get::<AuthOutcome>() {
+            Some(AuthOutcome::Absent) | None => Ok(None),
             Some(_) => <Self as FromRequestParts<S>>::from_request_parts(parts, state).await.map(Some),
         }
     }

@@ -4,7 +4,7 @@ use axum::{
     extract::{FromRequestParts, RawPathParams},
     http::request::Parts,
 };
-use db::permits::{self, Level, ProjectPermit};
+use db::permits::{self, PermitLevel, ProjectPermit};
 use domain::{Account, ProjectName};
 
 use super::{Caller, CliUser};
@@ -15,7 +15,7 @@ use crate::{app::App, error::ApiError};
 #[derive(Debug)]
 pub struct ProjectAccess<L>(pub ProjectPermit<L>);
 
-impl<L: Level> FromRequestParts<App> for ProjectAccess<L> {
+impl<L: PermitLevel> FromRequestParts<App> for ProjectAccess<L> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {

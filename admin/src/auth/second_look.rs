@@ -29,7 +29,7 @@ impl Credential {
 
 /// The subject of the permission that is checked again.
 #[derive(Debug, Clone, Copy)]
-pub enum Subject<'a> {
+pub enum AccessSubject<'a> {
     /// The caller's own account.
     Own,
     /// A project that is published to or read.
@@ -37,10 +37,10 @@ pub enum Subject<'a> {
 }
 
 /// Fails unless the caller's credential is still valid and the caller may still act on the subject.
-pub async fn confirm(
+pub async fn recheck(
     conn: &mut PgConnection,
     caller: &Caller,
-    subject: Subject<'_>,
+    subject: AccessSubject<'_>,
     now: Timestamp,
 ) -> Result<(), ApiError> {
     let (is_live, ended) = match caller {
@@ -56,7 +56,7 @@ pub async fn confirm(
     if !is_live {
         return Err(ended.to_error());
     }
-    if let Subject::Project(project) = subject {
+    if let AccessSubject::Project(project) = subject {
         let again: ProjectPermit<Deploy> = permits::project(conn, &caller.account(), &project.name, now).await?;
         // Another project may have taken the name.
         if again.id != project.id {
@@ -67,12 +67,12 @@ pub async fn confirm(
 }
 
 /// Completes with the refusal once the permission is revoked. Run it concurrently with the transfer of a body.
-pub async fn lost(app: &App, caller: &Caller, subject: Subject<'_>) -> ApiError {
+pub async fn until_revoked(app: &App, caller: &Caller, subject: AccessSubject<'_>) -> ApiError {
     loop {
         sleep(LOOK_EVERY).await;
         let looking = async {
             let mut conn = app.db.acquire().await?;
-            confirm(&mut conn, caller, subject, app.clock.now()).await
+            recheck(&mut conn, caller, subject, app.clock.now()).await
         };
         match db::in_time(looking).await {
             Err(error) if error.code().status().is_client_error() => return error,

@@ -3,7 +3,7 @@
 //!
 //! Pages of the console extract a [`WebUser`]: people who are not signed in are redirected to the sign-in page and
 //! back, and a form is accepted only if a page of the console sent it. The API accepts a session as a person's
-//! credential ([`by_console`]) under the same condition.
+//! credential ([`find_via_console`]) under the same condition.
 
 use axum::{
     extract::FromRequestParts,
@@ -21,16 +21,16 @@ use domain::{SessionId, UserId, limits::SESSION_LIFE, opaque::OpaqueSecret};
 use sqlx::PgConnection;
 
 use super::{
-    Authentication, Caller, CliUser, Credential, CredentialError,
+    AuthOutcome, Caller, CliUser, Credential, CredentialError,
     cookies::{self, SESSION},
 };
-use crate::{addresses::OwnPath, app::App, edges::Propagation, error::ApiError, html};
+use crate::{addresses::ConsolePath, app::App, edges::Propagation, error::ApiError, html};
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// A request extension that marks a request as having reached the API through the console's host.
 #[derive(Debug, Clone, Copy)]
-pub struct ByConsole;
+pub struct ViaConsole;
 
 /// A person signed in on the console, as an extractor for its pages.
 #[derive(Debug, Clone)]
@@ -60,7 +60,7 @@ impl FromRequestParts<App> for WebUser {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Response> {
-        if !parts.method.is_safe() && !is_consoles_own(app, &parts.method, &parts.headers) {
+        if !parts.method.is_safe() && !is_from_console(app, &parts.method, &parts.headers) {
             return Err(foreign_form());
         }
         match Self::find(app, &parts.headers).await {
@@ -69,7 +69,7 @@ impl FromRequestParts<App> for WebUser {
                 let here = parts.uri.path_and_query().map_or("/", |path| path.as_str());
                 // A redirect cannot send a form again, so its sender returns to the front page.
                 let back = if parts.method.is_safe() { here } else { "/" };
-                Err(html::see_other(&app.console.sign_in(&OwnPath::parse(back))))
+                Err(html::see_other(&app.console.sign_in(&ConsolePath::parse(back))))
             }
             Err(error) => Err(error.into_response()),
         }
@@ -77,7 +77,7 @@ impl FromRequestParts<App> for WebUser {
 }
 
 /// Starts a session and returns its `Set-Cookie`. Ends the browser's previous session, whose secret stops working.
-pub async fn begin(
+pub async fn start_session(
     conn: &mut PgConnection,
     app: &App,
     user: &User,
@@ -88,7 +88,7 @@ pub async fn begin(
     }
     let secret = OpaqueSecret::generate();
     let agent = headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
-    sessions::create(conn, &user.id, &secret.hash(), &browser(agent), app.clock.now()).await?;
+    sessions::create(conn, &user.id, &secret.hash(), &browser_name(agent), app.clock.now()).await?;
     Ok(cookies::set(SESSION, &secret, SESSION_LIFE))
 }
 
@@ -110,22 +110,22 @@ pub async fn end(
 
 /// Finds the session of a request that came through the console's host. The session is accepted only if a page of the
 /// console made the request: browsers also add the cookie to requests that other sites cause.
-pub(super) async fn by_console(app: &App, method: &Method, headers: &HeaderMap) -> Result<Authentication, ApiError> {
+pub(super) async fn find_via_console(app: &App, method: &Method, headers: &HeaderMap) -> Result<AuthOutcome, ApiError> {
     if cookies::secret(headers, SESSION).is_none() {
-        return Ok(Authentication::Absent);
+        return Ok(AuthOutcome::Absent);
     }
-    if !is_consoles_own(app, method, headers) {
-        return Ok(Authentication::Refused(CredentialError::ForeignOrigin));
+    if !is_from_console(app, method, headers) {
+        return Ok(AuthOutcome::Refused(CredentialError::ForeignOrigin));
     }
     Ok(match WebUser::find(app, headers).await? {
-        Some(person) => Authentication::Known(Caller::User(person.into_caller()).into()),
-        None => Authentication::Refused(CredentialError::SignedOut),
+        Some(person) => AuthOutcome::Known(Caller::User(person.into_caller()).into()),
+        None => AuthOutcome::Refused(CredentialError::SignedOut),
     })
 }
 
 /// Returns whether a page of the console made the request. Browsers send `Origin` with every request that may change
 /// something, and omit it for reads from the page's own origin; `Sec-Fetch-Site`, which pages cannot set, then tells.
-pub fn is_consoles_own(app: &App, method: &Method, headers: &HeaderMap) -> bool {
+pub fn is_from_console(app: &App, method: &Method, headers: &HeaderMap) -> bool {
     let mut origins = headers.get_all(header::ORIGIN).into_iter();
     match (origins.next(), origins.next()) {
         (Some(origin), None) => origin.as_bytes() == app.console.origin().as_bytes(),
@@ -142,7 +142,7 @@ pub fn foreign_form() -> Response {
 }
 
 /// Returns a browser's name as people know it, such as "Firefox on Linux". Nothing more precise is stored.
-fn browser(agent: &str) -> String {
+fn browser_name(agent: &str) -> String {
     // The order matters: each of these also names those after it, for compatibility.
     let programs = [
         ("Edg", "Edge"),
@@ -190,7 +190,7 @@ mod tests {
             ("curl/8.0", "A browser"),
             ("", "A browser"),
         ] {
-            assert_eq!(browser(agent), name);
+            assert_eq!(browser_name(agent), name);
         }
     }
 }

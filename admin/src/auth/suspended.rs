@@ -1,7 +1,7 @@
 //! Middleware that prevents suspended callers from changing anything.
 //!
 //! The SQL of `db::projects::suspension` protects what a suspended person *owns*, whoever acts. This module restricts
-//! what they *do*, in any organization: reading stays allowed, and of everything else only the operations of [`OPEN`].
+//! what they *do*, in any organization: reading stays allowed, and of everything else only the operations of [`OPEN_OPERATIONS`].
 //! A new operation is closed to them until it is added there.
 
 use axum::{
@@ -13,7 +13,7 @@ use axum::{
 use db::{audit::Actor, projects::suspension};
 use domain::{OrgId, site::Suspension};
 
-use super::{Authentication, Caller, CliUser};
+use super::{AuthOutcome, Caller, CliUser};
 use crate::{
     app::App,
     error::{ApiError, Code, PossibleError},
@@ -27,7 +27,7 @@ pub const SUSPENSION_ERRORS: &[PossibleError] = &[PossibleError::new(
 
 /// The suspended people who may use an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum To {
+enum OpenTo {
     Everybody,
     /// People who are suspended because they have not paid.
     Debtors,
@@ -35,17 +35,17 @@ enum To {
 
 /// The changes that suspended people may make: end their own sign-ins, tokens and memberships, stop future payments,
 /// and pay what they owe. The handler of `DELETE …/members/{login}` lets them remove only themselves.
-const OPEN: &[(Method, &str, To)] = &[
-    (Method::DELETE, "/tokens/{id}", To::Everybody),
-    (Method::DELETE, "/sessions", To::Everybody),
-    (Method::DELETE, "/sessions/{id}", To::Everybody),
-    (Method::DELETE, "/orgs/{name}/members/{login}", To::Everybody),
-    (Method::POST, "/billing/cancel", To::Everybody),
-    (Method::POST, "/orgs/{name}/billing/cancel", To::Everybody),
-    (Method::PUT, "/billing/profile", To::Debtors),
-    (Method::PUT, "/orgs/{name}/billing/profile", To::Debtors),
-    (Method::POST, "/billing/checkout", To::Debtors),
-    (Method::POST, "/orgs/{name}/billing/checkout", To::Debtors),
+const OPEN_OPERATIONS: &[(Method, &str, OpenTo)] = &[
+    (Method::DELETE, "/tokens/{id}", OpenTo::Everybody),
+    (Method::DELETE, "/sessions", OpenTo::Everybody),
+    (Method::DELETE, "/sessions/{id}", OpenTo::Everybody),
+    (Method::DELETE, "/orgs/{name}/members/{login}", OpenTo::Everybody),
+    (Method::POST, "/billing/cancel", OpenTo::Everybody),
+    (Method::POST, "/orgs/{name}/billing/cancel", OpenTo::Everybody),
+    (Method::PUT, "/billing/profile", OpenTo::Debtors),
+    (Method::PUT, "/orgs/{name}/billing/profile", OpenTo::Debtors),
+    (Method::POST, "/billing/checkout", OpenTo::Debtors),
+    (Method::POST, "/orgs/{name}/billing/checkout", OpenTo::Debtors),
 ];
 
 /// Returns whether the operation may fail with [`SUSPENSION_ERRORS`].
@@ -54,14 +54,14 @@ pub fn is_closed_to_suspended(method: &Method, path: &str) -> bool {
 }
 
 fn is_open(method: &Method, path: &str, reason: Option<Suspension>) -> bool {
-    OPEN.iter().any(|(open, at, to)| {
-        open == method && *at == path && (*to == To::Everybody || reason == Some(Suspension::Payment))
+    OPEN_OPERATIONS.iter().any(|(open, at, to)| {
+        open == method && *at == path && (*to == OpenTo::Everybody || reason == Some(Suspension::Payment))
     })
 }
 
 /// Middleware, inside authentication, that refuses suspended callers with 409.
 pub async fn refuse_suspended(State(app): State<App>, request: Request, next: Next) -> Response {
-    let Some(Authentication::Known(caller)) = request.extensions().get::<Authentication>() else {
+    let Some(AuthOutcome::Known(caller)) = request.extensions().get::<AuthOutcome>() else {
         return next.run(request).await;
     };
     let path = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
@@ -90,8 +90,12 @@ pub async fn require_unsuspended(app: &App, caller: &CliUser) -> Result<(), ApiE
     }
 }
 
-async fn find(app: &App, actor: Actor<'_>, org: Option<&OrgId>) -> Result<Option<suspension::Suspended>, sqlx::Error> {
-    db::in_time(suspension::of_actor(&app.db, actor, org)).await
+async fn find(
+    app: &App,
+    actor: Actor<'_>,
+    org: Option<&OrgId>,
+) -> Result<Option<suspension::SuspendedError>, sqlx::Error> {
+    db::in_time(suspension::find_for_actor(&app.db, actor, org)).await
 }
 
 #[cfg(test)]

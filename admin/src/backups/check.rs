@@ -5,21 +5,21 @@ use std::fmt;
 use futures_util::{StreamExt as _, stream};
 use packs::{
     StoreError,
-    objects::{Objects, pack_objects},
+    objects::{BlobStore, pack_objects},
 };
 
-use super::{Backups, Content, Manifest, Pack, copy::Copier, dump};
+use super::{BackedUpPack, Backups, Manifest, ObjectContent, copy::ObjectCopier, dump};
 
 /// A damaged object of a backup, or of a store restored from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Damage {
+pub struct DamagedObject {
     /// The object's name.
     pub object: String,
     /// The kind of damage, as a sentence for the operator.
     pub reason: String,
 }
 
-impl fmt::Display for Damage {
+impl fmt::Display for DamagedObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.object, self.reason)
     }
@@ -27,33 +27,34 @@ impl fmt::Display for Damage {
 
 impl Backups {
     /// Reads a whole backup, and returns its damaged objects.
-    pub async fn verify(&self, manifest: &Manifest) -> anyhow::Result<Vec<Damage>> {
+    pub async fn verify(&self, manifest: &Manifest) -> anyhow::Result<Vec<DamagedObject>> {
         manifest.check_keys(&self.key)?;
-        let mut damages: Vec<Damage> = self.verify_dump(manifest).await?.into_iter().collect();
-        damages.extend(packs(&self.copier, self.place.objects(), manifest.packs.iter()).await?);
+        let mut damages: Vec<DamagedObject> = self.verify_dump(manifest).await?.into_iter().collect();
+        damages.extend(damaged_packs(&self.copier, self.place.objects(), manifest.packs.iter()).await?);
         Ok(damages)
     }
 
     /// Reads the dump of a backup, and returns its damage, if any.
-    pub(super) async fn verify_dump(&self, manifest: &Manifest) -> anyhow::Result<Option<Damage>> {
+    pub(super) async fn verify_dump(&self, manifest: &Manifest) -> anyhow::Result<Option<DamagedObject>> {
         let (objects, mut nowhere) = (self.place.objects(), tokio::io::sink());
         match dump::open(&self.copier, objects, &self.key, manifest, &mut nowhere).await {
             Ok(()) => Ok(None),
             Err(dump::OpenDumpError::Store(error)) if !is_damage(&error) => Err(error.into()),
             Err(error) => {
-                let object = super::place::object(&manifest.name, "dump");
-                Ok(Some(Damage { object, reason: error.to_string() }))
+                let object = super::place::object_name(&manifest.name, "dump");
+                Ok(Some(DamagedObject { object, reason: error.to_string() }))
             }
         }
     }
 }
 
-pub(super) async fn packs(
-    copier: &Copier,
-    objects: &Objects,
-    packs: impl Iterator<Item = &Pack>,
-) -> anyhow::Result<Vec<Damage>> {
-    let checks = stream::iter(packs).map(|wanted| pack(copier, objects, wanted)).buffer_unordered(copier.at_once);
+pub(super) async fn damaged_packs(
+    copier: &ObjectCopier,
+    objects: &BlobStore,
+    packs: impl Iterator<Item = &BackedUpPack>,
+) -> anyhow::Result<Vec<DamagedObject>> {
+    let checks =
+        stream::iter(packs).map(|wanted| damaged_objects(copier, objects, wanted)).buffer_unordered(copier.at_once);
     let mut damages = Vec::new();
     let mut checks = std::pin::pin!(checks);
     while let Some(found) = checks.next().await {
@@ -63,20 +64,24 @@ pub(super) async fn packs(
     Ok(damages)
 }
 
-async fn pack(copier: &Copier, objects: &Objects, pack: &Pack) -> Result<Vec<Damage>, StoreError> {
+async fn damaged_objects(
+    copier: &ObjectCopier,
+    objects: &BlobStore,
+    pack: &BackedUpPack,
+) -> Result<Vec<DamagedObject>, StoreError> {
     let mut damages = Vec::new();
     for (object, content) in pack_objects(&pack.id).into_iter().zip(pack.contents()) {
         let reason = match copier.digest(objects, &object).await {
-            Ok(found) => difference(&found, content),
+            Ok(found) => describe_difference(&found, content),
             Err(error) if is_damage(&error) => Some(error.to_string()),
             Err(error) => return Err(error),
         };
-        damages.extend(reason.map(|reason| Damage { object, reason }));
+        damages.extend(reason.map(|reason| DamagedObject { object, reason }));
     }
     Ok(damages)
 }
 
-pub(super) fn difference(found: &Content, written: &Content) -> Option<String> {
+pub(super) fn describe_difference(found: &ObjectContent, written: &ObjectContent) -> Option<String> {
     if found.bytes != written.bytes {
         return Some(format!("it has {} bytes instead of {}", found.bytes, written.bytes));
     }

@@ -9,35 +9,35 @@ use std::{
 use bytes::Bytes;
 use packs::{
     StoreError,
-    objects::{DEPLOYMENTS, ObjectReader, Objects},
+    objects::{BlobStore, DEPLOYMENTS, ObjectReader},
 };
 use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, sleep_until};
 
-use super::Content;
+use super::ObjectContent;
 
-pub(super) struct Copier {
-    pace: Pace,
+pub(super) struct ObjectCopier {
+    pace: BytePacer,
     pub(super) at_once: usize,
 }
 
-struct Pace {
+struct BytePacer {
     /// Zero means unbounded.
     bytes_per_second: u64,
     /// The time from which the next bytes may be read.
     next: Mutex<Instant>,
 }
 
-impl Copier {
+impl ObjectCopier {
     pub(super) fn new(config: &config::Backup) -> Self {
-        let pace = Pace { bytes_per_second: config.bytes_per_second.0, next: Mutex::new(Instant::now()) };
+        let pace = BytePacer { bytes_per_second: config.bytes_per_second.0, next: Mutex::new(Instant::now()) };
         Self { pace, at_once: config.packs_at_once.max(1) }
     }
 
-    pub(super) async fn copy(&self, from: &Objects, to: &Objects, name: &str) -> Result<Content, StoreError> {
+    pub(super) async fn copy(&self, from: &BlobStore, to: &BlobStore, name: &str) -> Result<ObjectContent, StoreError> {
         let mut reader = from.read(name).await?;
         let mut writer = to.write(name).await?;
-        let mut hash = Hashing::default();
+        let mut hash = ContentHasher::default();
         let copied = async {
             while let Some(piece) = self.next(&mut reader).await? {
                 let piece = hash.update(piece).await?;
@@ -46,7 +46,7 @@ impl Copier {
             Ok(())
         };
         if let Err(error) = copied.await {
-            writer.abandon().await;
+            writer.abort().await;
             return Err(error);
         }
         writer.finish().await?;
@@ -54,9 +54,9 @@ impl Copier {
     }
 
     /// Reads an object, and keeps only its size and digest.
-    pub(super) async fn digest(&self, from: &Objects, name: &str) -> Result<Content, StoreError> {
+    pub(super) async fn digest(&self, from: &BlobStore, name: &str) -> Result<ObjectContent, StoreError> {
         let mut reader = from.read(name).await?;
-        let mut hash = Hashing::default();
+        let mut hash = ContentHasher::default();
         while let Some(piece) = self.next(&mut reader).await? {
             hash.update(piece).await?;
         }
@@ -72,7 +72,7 @@ impl Copier {
     }
 }
 
-impl Pace {
+impl BytePacer {
     async fn wait(&self, bytes: usize) {
         if self.bytes_per_second == 0 {
             return;
@@ -91,12 +91,12 @@ impl Pace {
 
 /// A digest in progress, computed on blocking threads, so that several digests use several cores.
 #[derive(Default)]
-pub(super) struct Hashing {
+pub(super) struct ContentHasher {
     hash: Sha256,
     bytes: u64,
 }
 
-impl Hashing {
+impl ContentHasher {
     pub(super) async fn update(&mut self, piece: Bytes) -> Result<Bytes, StoreError> {
         self.bytes += piece.len() as u64;
         let mut hash = std::mem::take(&mut self.hash);
@@ -109,13 +109,13 @@ impl Hashing {
         Ok(piece)
     }
 
-    pub(super) fn finish(self) -> Content {
-        Content { bytes: self.bytes, sha256: hex::encode(self.hash.finalize()) }
+    pub(super) fn finish(self) -> ObjectContent {
+        ObjectContent { bytes: self.bytes, sha256: hex::encode(self.hash.finalize()) }
     }
 }
 
 /// Lists the objects of all packs at a place, and returns their sizes by name.
-pub(super) async fn sizes(objects: &Objects) -> Result<HashMap<String, u64>, StoreError> {
+pub(super) async fn pack_sizes(objects: &BlobStore) -> Result<HashMap<String, u64>, StoreError> {
     let listed = objects.list(DEPLOYMENTS).await?;
     Ok(listed.into_iter().map(|object| (object.name, object.bytes)).collect())
 }

@@ -6,10 +6,10 @@
 use bytes::{Bytes, BytesMut};
 use packs::{
     StoreError,
-    objects::{ObjectReader, ObjectWriter, Objects},
+    objects::{BlobStore, ObjectReader, ObjectWriter},
 };
 use secrets::{
-    MasterKey, Purpose,
+    KeyPurpose, MasterKey,
     master_key::OpenError,
     streams::{CHUNK_BYTES, ChunkLength, HEADER_LEN, StreamSealer},
 };
@@ -19,10 +19,10 @@ use tokio::{
 };
 
 use super::{
-    Content, Manifest,
-    check::difference,
-    copy::{Copier, Hashing},
-    place::object,
+    Manifest, ObjectContent,
+    check::describe_difference,
+    copy::{ContentHasher, ObjectCopier},
+    place::object_name,
     programs,
 };
 
@@ -46,15 +46,15 @@ pub(super) async fn write(
     config: &config::Config,
     server: i32,
     snapshot: &str,
-    to: &Objects,
+    to: &BlobStore,
     backup: &str,
     key: &MasterKey,
-) -> anyhow::Result<Content> {
+) -> anyhow::Result<ObjectContent> {
     let snapshot = format!("--snapshot={snapshot}");
     let arguments = ["--format=custom", "--no-owner", "--no-password", "--no-sync", &snapshot];
     let mut command = programs::command(config, "pg_dump", server, &arguments).await?;
     let mut child = programs::start(command.stdout(std::process::Stdio::piped()))?;
-    let mut writer = to.write(&object(backup, "dump")).await?;
+    let mut writer = to.write(&object_name(backup, "dump")).await?;
     let written = seal_all(&mut child, &mut writer, key).await;
     match written {
         Ok(content) => {
@@ -62,17 +62,17 @@ pub(super) async fn write(
             Ok(content)
         }
         Err(error) => {
-            writer.abandon().await;
+            writer.abort().await;
             Err(error)
         }
     }
 }
 
 /// Seals the output of a program. The last chunk is written only if the program exits successfully.
-async fn seal_all(child: &mut Child, writer: &mut ObjectWriter, key: &MasterKey) -> anyhow::Result<Content> {
+async fn seal_all(child: &mut Child, writer: &mut ObjectWriter, key: &MasterKey) -> anyhow::Result<ObjectContent> {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let (header, sealer) = key.seal_stream(Purpose::Backups);
-    let mut hash = Hashing::default();
+    let (header, sealer) = key.seal_stream(KeyPurpose::Backups);
+    let mut hash = ContentHasher::default();
     let sealing = async {
         let mut stdout = stdout.ok_or_else(|| anyhow::anyhow!("pg_dump has no output"))?;
         let mut sealer = sealer;
@@ -89,7 +89,7 @@ async fn seal_all(child: &mut Child, writer: &mut ObjectWriter, key: &MasterKey)
             append(writer, &mut hash, sealed).await?;
         }
     };
-    let (last, complaint) = tokio::join!(sealing, complaint(stderr));
+    let (last, complaint) = tokio::join!(sealing, read_stderr(stderr));
     let (sealer, last) = last?;
     let status = child.wait().await?;
     anyhow::ensure!(status.success(), "pg_dump failed ({status}): {}", complaint.trim());
@@ -106,7 +106,7 @@ async fn seal(mut sealer: StreamSealer, plain: Vec<u8>, is_last: bool) -> anyhow
     Ok(sealing.await?)
 }
 
-async fn append(writer: &mut ObjectWriter, hash: &mut Hashing, bytes: Bytes) -> Result<(), StoreError> {
+async fn append(writer: &mut ObjectWriter, hash: &mut ContentHasher, bytes: Bytes) -> Result<(), StoreError> {
     let bytes = hash.update(bytes).await?;
     writer.write(bytes).await
 }
@@ -125,16 +125,16 @@ async fn fill(from: &mut (impl AsyncRead + Unpin), buffer: &mut [u8]) -> std::io
 
 /// Reads the dump of a backup, and writes its plain text to `to`. A modified chunk is never passed on.
 pub(super) async fn open(
-    copier: &Copier,
-    from: &Objects,
+    copier: &ObjectCopier,
+    from: &BlobStore,
     key: &MasterKey,
     manifest: &Manifest,
     to: &mut (impl AsyncWrite + Unpin),
 ) -> Result<(), OpenDumpError> {
-    let reader = from.read(&object(&manifest.name, "dump")).await?;
-    let mut sealed = Sealed { copier, reader, buffer: BytesMut::new(), hash: Hashing::default() };
+    let reader = from.read(&object_name(&manifest.name, "dump")).await?;
+    let mut sealed = SealedDumpReader { copier, reader, buffer: BytesMut::new(), hash: ContentHasher::default() };
     let header: [u8; HEADER_LEN] = sealed.take_array().await?;
-    let mut opener = key.open_stream(Purpose::Backups, &header)?;
+    let mut opener = key.open_stream(KeyPurpose::Backups, &header)?;
     loop {
         let length = ChunkLength::parse(sealed.take_array().await?)?;
         let chunk = sealed.take(length.bytes).await?;
@@ -146,20 +146,20 @@ pub(super) async fn open(
     if sealed.has_more().await? {
         return Err(OpenError.into());
     }
-    match difference(&sealed.hash.finish(), &manifest.dump) {
+    match describe_difference(&sealed.hash.finish(), &manifest.dump) {
         None => Ok(()),
         Some(reason) => Err(OpenDumpError::Content(reason)),
     }
 }
 
-struct Sealed<'c> {
-    copier: &'c Copier,
+struct SealedDumpReader<'c> {
+    copier: &'c ObjectCopier,
     reader: ObjectReader,
     buffer: BytesMut,
-    hash: Hashing,
+    hash: ContentHasher,
 }
 
-impl Sealed<'_> {
+impl SealedDumpReader<'_> {
     async fn take(&mut self, len: usize) -> Result<BytesMut, OpenDumpError> {
         while self.buffer.len() < len {
             let piece = self.copier.next(&mut self.reader).await?.ok_or(OpenError)?;
@@ -179,7 +179,7 @@ impl Sealed<'_> {
     }
 }
 
-pub(super) async fn complaint(stderr: Option<impl AsyncRead + Unpin>) -> String {
+pub(super) async fn read_stderr(stderr: Option<impl AsyncRead + Unpin>) -> String {
     let mut said = Vec::new();
     if let Some(mut stderr) = stderr {
         let _ = (&mut stderr).take(COMPLAINT_BYTES).read_to_end(&mut said).await;

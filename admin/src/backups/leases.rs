@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use db::upkeep::job_leases::{self, Lease};
+use db::upkeep::job_leases::{self, JobLease};
 use domain::Clock;
 use sqlx::PgPool;
 use tokio::{signal::unix, time::Instant};
@@ -19,7 +19,7 @@ const TRY_EVERY: Duration = Duration::from_millis(200);
 
 /// Runs `work` while holding the leases with these names exclusively. If it fails, the error is recorded with the first
 /// lease, as a job's is.
-pub(super) async fn hold<T>(
+pub(super) async fn with_leases<T>(
     db: &PgPool,
     clock: &Clock,
     names: &[&'static str],
@@ -32,24 +32,24 @@ pub(super) async fn hold<T>(
     let done = tokio::select! {
         done = work => done,
         lost = extend(db, clock, &mut held) => Err(lost),
-        stopped = stopped() => Err(stopped),
+        stopped = stop_signal() => Err(stopped),
     };
     let mut failure = done.as_ref().err().map(|error| format!("{error:#}"));
     for lease in held {
-        if let Err(error) = job_leases::give_back(db, &lease, failure.take().as_deref()).await {
+        if let Err(error) = job_leases::release(db, &lease, failure.take().as_deref()).await {
             tracing::warn!(%error, "a lease could not be given back; it ends within a minute");
         }
     }
     done
 }
 
-async fn take(db: &PgPool, clock: &Clock, name: &'static str) -> anyhow::Result<Lease> {
+async fn take(db: &PgPool, clock: &Clock, name: &'static str) -> anyhow::Result<JobLease> {
     job_leases::register(db, name).await?;
     let (since, until) = (Instant::now(), Instant::now() + WAIT);
     let mut is_said = false;
     loop {
         let now = clock.now();
-        if let Some(lease) = job_leases::take(db, name, now, now, LENGTH).await? {
+        if let Some(lease) = job_leases::acquire(db, name, now, now, LENGTH).await? {
             return Ok(lease);
         }
         if !is_said && since.elapsed() > SAY_AFTER {
@@ -65,7 +65,7 @@ async fn take(db: &PgPool, clock: &Clock, name: &'static str) -> anyhow::Result<
 }
 
 /// Extends the leases while it is polled. Returns the reason if a lease is lost.
-async fn extend(db: &PgPool, clock: &Clock, held: &mut [Lease]) -> anyhow::Error {
+async fn extend(db: &PgPool, clock: &Clock, held: &mut [JobLease]) -> anyhow::Error {
     loop {
         tokio::time::sleep(EXTEND_EVERY).await;
         for lease in &mut *held {
@@ -78,7 +78,7 @@ async fn extend(db: &PgPool, clock: &Clock, held: &mut [Lease]) -> anyhow::Error
     }
 }
 
-async fn stopped() -> anyhow::Error {
+async fn stop_signal() -> anyhow::Error {
     let signals = unix::signal(unix::SignalKind::terminate()).and_then(|terminate| {
         let interrupt = unix::signal(unix::SignalKind::interrupt())?;
         Ok((terminate, interrupt))

@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use domain::{DeploymentId, Timestamp};
-use secrets::{MasterKey, Purpose, signatures::SIGNATURE_LEN};
+use secrets::{KeyPurpose, MasterKey, signatures::SIGNATURE_LEN};
 use serde::{Deserialize, Serialize};
 
 /// The manifest of a backup, stored as a line of JSON and a line with its signature under the master key.
@@ -25,14 +25,14 @@ pub struct Manifest {
     /// The major version of the PostgreSQL server.
     pub server: i32,
     /// The dump, as stored.
-    pub dump: Content,
+    pub dump: ObjectContent,
     /// The ids of the master keys that are needed to open the dump, and the sealed values in it.
     pub keys: Vec<String>,
     /// The roles that hold rights in the database.
     #[serde(default)]
     pub roles: Vec<String>,
     /// The packs that the database references, ordered by id.
-    pub packs: Vec<Pack>,
+    pub packs: Vec<BackedUpPack>,
     /// The deployments whose pack the store did not have.
     #[serde(default)]
     pub missing: Vec<DeploymentId>,
@@ -40,7 +40,7 @@ pub struct Manifest {
 
 /// The content of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Content {
+pub struct ObjectContent {
     /// The size.
     pub bytes: u64,
     /// The SHA-256 digest, as 64 hexadecimal digits.
@@ -49,23 +49,23 @@ pub struct Content {
 
 /// The two objects of a pack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pack {
+pub struct BackedUpPack {
     /// The deployment.
     pub id: DeploymentId,
     /// The object `data` of the pack.
-    pub data: Content,
+    pub data: ObjectContent,
     /// The object `manifest` of the pack.
-    pub manifest: Content,
+    pub manifest: ObjectContent,
 }
 
-impl Pack {
+impl BackedUpPack {
     /// Returns the size of both objects.
     pub fn bytes(&self) -> u64 {
         self.data.bytes + self.manifest.bytes
     }
 
     /// Returns both objects, in the order of [`pack_objects`](packs::objects::pack_objects).
-    pub(super) fn contents(&self) -> [&Content; 2] {
+    pub(super) fn contents(&self) -> [&ObjectContent; 2] {
         [&self.data, &self.manifest]
     }
 }
@@ -76,12 +76,12 @@ impl Manifest {
 
     /// Returns the size of the dump and of all packs.
     pub fn bytes(&self) -> u64 {
-        self.dump.bytes + self.packs.iter().map(Pack::bytes).sum::<u64>()
+        self.dump.bytes + self.packs.iter().map(BackedUpPack::bytes).sum::<u64>()
     }
 
     pub(super) fn encode(&self, key: &MasterKey) -> anyhow::Result<Vec<u8>> {
         let mut text = serde_json::to_vec(self)?;
-        let signature = hex::encode(key.sign(Purpose::Backups, &text));
+        let signature = hex::encode(key.sign(KeyPurpose::Backups, &text));
         text.push(b'\n');
         text.extend_from_slice(signature.as_bytes());
         text.push(b'\n');
@@ -100,8 +100,8 @@ impl Manifest {
         let head: Head = serde_json::from_slice(json)?;
         anyhow::ensure!(head.form == Self::FORM, "it has form {}, which this program does not know", head.form);
         let mut signed = [0; SIGNATURE_LEN];
-        let is_signed =
-            hex::decode_to_slice(signature, &mut signed).is_ok() && key.is_signature(Purpose::Backups, json, &signed);
+        let is_signed = hex::decode_to_slice(signature, &mut signed).is_ok()
+            && key.is_signature(KeyPurpose::Backups, json, &signed);
         if !is_signed {
             let lacking = lacking_keys(&head.keys, key);
             anyhow::ensure!(
@@ -129,7 +129,7 @@ impl Manifest {
 }
 
 fn lacking_keys(ids: &[String], key: &MasterKey) -> Vec<String> {
-    let known: Vec<String> = key.keys().iter().map(secrets::master_key::Key::id).collect();
+    let known: Vec<String> = key.keys().iter().map(secrets::master_key::MasterKeyBytes::id).collect();
     ids.iter().filter(|id| !known.contains(id)).cloned().collect()
 }
 
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     fn manifest(name: &str, packs: &[&str]) -> Manifest {
-        let content = || Content { bytes: 1, sha256: "0".repeat(64) };
+        let content = || ObjectContent { bytes: 1, sha256: "0".repeat(64) };
         let at = Timestamp::from_unix_millis(1_700_000_000_000);
         Manifest {
             form: Manifest::FORM,
@@ -154,7 +154,7 @@ mod tests {
             roles: Vec::new(),
             packs: packs
                 .iter()
-                .map(|id| Pack { id: id.parse().unwrap(), data: content(), manifest: content() })
+                .map(|id| BackedUpPack { id: id.parse().unwrap(), data: content(), manifest: content() })
                 .collect(),
             missing: Vec::new(),
         }

@@ -27,19 +27,19 @@ use anyhow::Context as _;
 use config::Config;
 use db::upkeep::{database, identity::is_unmigrated};
 use domain::Clock;
-use packs::{StoreError, objects::Objects};
+use packs::{StoreError, objects::BlobStore};
 use secrets::MasterKey;
 use sqlx::PgPool;
 use url::Url;
 
 pub use self::{
-    check::Damage,
-    create::Created,
-    manifest::{Content, Manifest, Pack},
-    prune::{Keep, Pruned},
-    restore::{RestoreOptions, Restored},
+    check::DamagedObject,
+    create::CreatedBackup,
+    manifest::{BackedUpPack, Manifest, ObjectContent},
+    prune::{PruneReport, RetentionRule},
+    restore::{RestoreOptions, RestoreReport},
 };
-use self::{copy::Copier, place::Place};
+use self::{copy::ObjectCopier, place::BackupPlace};
 
 /// The subjects of the commands: the database, the store, and the place of the backups.
 pub struct Backups {
@@ -47,15 +47,15 @@ pub struct Backups {
     db: PgPool,
     key: MasterKey,
     clock: Clock,
-    store: Objects,
-    place: Place,
-    copier: Copier,
+    store: BlobStore,
+    place: BackupPlace,
+    copier: ObjectCopier,
     /// The database that the backups belong to, if the operator named one.
     of: Option<String>,
 }
 
 /// A backup at the place, as far as it can be read.
-pub struct Listed {
+pub struct ListedBackup {
     /// The backup's name.
     pub name: String,
     /// The manifest, or the reason why it cannot be read.
@@ -72,9 +72,9 @@ impl Backups {
         let key = MasterKey::load(&config.secrets.master_key_file)?;
         Ok(Self {
             db: db::connect_directly(&config.postgres).context("postgres")?,
-            store: Objects::open(&config.store).context("store.url")?,
-            place: Place::open(&config.backup.place(url, &config.store), key.clone())?,
-            copier: Copier::new(&config.backup),
+            store: BlobStore::open(&config.store).context("store.url")?,
+            place: BackupPlace::open(&config.backup.store_at(url, &config.store), key.clone())?,
+            copier: ObjectCopier::new(&config.backup),
             clock: Clock::system(),
             key,
             config,
@@ -84,13 +84,13 @@ impl Backups {
 
     /// Returns every backup at the place, oldest first, including unreadable ones. Fails if one belongs to another
     /// database.
-    pub async fn list(&self) -> anyhow::Result<Vec<Listed>> {
+    pub async fn list(&self) -> anyhow::Result<Vec<ListedBackup>> {
         let mut found = Vec::new();
         for name in self.place.names().await? {
-            let manifest = self.readable(&name).await?;
-            found.push(Listed { name, manifest });
+            let manifest = self.try_manifest(&name).await?;
+            found.push(ListedBackup { name, manifest });
         }
-        self.require_own(found.iter().filter_map(|listed| listed.manifest.as_ref().ok())).await?;
+        self.require_own_database(found.iter().filter_map(|listed| listed.manifest.as_ref().ok())).await?;
         Ok(found)
     }
 
@@ -105,19 +105,19 @@ impl Backups {
             self.place.manifest(name).await?
         } else {
             let newest = names.last().with_context(|| format!("there is no backup at {}", self.place.url()))?;
-            match self.readable(newest).await? {
+            match self.try_manifest(newest).await? {
                 Ok(manifest) => manifest,
-                Err(error) => return Err(self.point_to_older(&names, error).await),
+                Err(error) => return Err(self.with_older_backup(&names, error).await),
             }
         };
-        self.require_own([&manifest]).await?;
+        self.require_own_database([&manifest]).await?;
         Ok(manifest)
     }
 
     /// Adds the newest readable older backup to the error of the newest one.
-    async fn point_to_older(&self, names: &[String], error: anyhow::Error) -> anyhow::Error {
+    async fn with_older_backup(&self, names: &[String], error: anyhow::Error) -> anyhow::Error {
         for older in names.iter().rev().skip(1) {
-            match self.readable(older).await {
+            match self.try_manifest(older).await {
                 Ok(Ok(_)) => {
                     return anyhow::anyhow!(
                         "{error:#}; it is the newest, and nothing was done. The newest one that can be read is {older}: to take it, add \
@@ -134,7 +134,7 @@ impl Backups {
     async fn newest_readable(&self) -> anyhow::Result<Option<Manifest>> {
         let mut first = None;
         for name in self.place.names().await?.iter().rev() {
-            match self.readable(name).await? {
+            match self.try_manifest(name).await? {
                 Ok(manifest) => return Ok(Some(manifest)),
                 Err(error) => {
                     tracing::warn!(backup = name, "a backup cannot be read and is passed over: {error:#}");
@@ -146,16 +146,16 @@ impl Backups {
     }
 
     /// Reads a manifest. The outer error means that the place does not respond; the inner error concerns the manifest.
-    async fn readable(&self, name: &str) -> anyhow::Result<anyhow::Result<Manifest>> {
+    async fn try_manifest(&self, name: &str) -> anyhow::Result<anyhow::Result<Manifest>> {
         match self.place.manifest(name).await {
-            Err(error) if error.downcast_ref::<StoreError>().is_some_and(StoreError::is_passing) => Err(error),
+            Err(error) if error.downcast_ref::<StoreError>().is_some_and(StoreError::is_transient) => Err(error),
             read => Ok(read),
         }
     }
 
     /// Fails if a backup belongs to a database other than the configured one, or the one that the operator named. A
     /// database without tables, as before a restore, has no name to compare; nor has one that does not respond.
-    async fn require_own<'m>(&self, manifests: impl IntoIterator<Item = &'m Manifest>) -> anyhow::Result<()> {
+    async fn require_own_database<'m>(&self, manifests: impl IntoIterator<Item = &'m Manifest>) -> anyhow::Result<()> {
         let own = match &self.of {
             Some(of) => of.clone(),
             None => match database::name(&self.db).await {
@@ -167,10 +167,10 @@ impl Backups {
                 }
             },
         };
-        manifests.into_iter().try_for_each(|manifest| self.require_of(manifest, &own))
+        manifests.into_iter().try_for_each(|manifest| self.require_database(manifest, &own))
     }
 
-    fn require_of(&self, manifest: &Manifest, own: &str) -> anyhow::Result<()> {
+    fn require_database(&self, manifest: &Manifest, own: &str) -> anyhow::Result<()> {
         anyhow::ensure!(
             manifest.database == own,
             "{} has backups of another database ({}) than {own}: name the place of this one's, or set postgres.url right; if the other's are \
@@ -182,7 +182,7 @@ impl Backups {
     }
 }
 
-impl std::fmt::Debug for Listed {
+impl std::fmt::Debug for ListedBackup {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Listed").field("name", &self.name).finish_non_exhaustive()
     }

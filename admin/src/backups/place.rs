@@ -1,7 +1,7 @@
 //! The place where backups are kept.
 
 use anyhow::Context as _;
-use packs::objects::Objects;
+use packs::objects::BlobStore;
 use secrets::MasterKey;
 use url::Url;
 
@@ -12,15 +12,15 @@ const BACKUPS: &str = "backups";
 const MANIFEST_BYTES: u64 = 512 * 1024 * 1024;
 
 #[derive(Debug)]
-pub(super) struct Place {
-    objects: Objects,
+pub(super) struct BackupPlace {
+    objects: BlobStore,
     url: Url,
     key: MasterKey,
 }
 
-impl Place {
+impl BackupPlace {
     pub(super) fn open(place: &config::Store, key: MasterKey) -> anyhow::Result<Self> {
-        let objects = Objects::open(place).context("the place of the backups (backup.url)")?;
+        let objects = BlobStore::open(place).context("the place of the backups (backup.url)")?;
         Ok(Self { objects, url: place.url.clone(), key })
     }
 
@@ -28,7 +28,7 @@ impl Place {
         &self.url
     }
 
-    pub(super) fn objects(&self) -> &Objects {
+    pub(super) fn objects(&self) -> &BlobStore {
         &self.objects
     }
 
@@ -53,7 +53,7 @@ impl Place {
 
     pub(super) async fn manifest(&self, name: &str) -> anyhow::Result<Manifest> {
         let damaged = || format!("the manifest of the backup {name} at {} cannot be read", self.url);
-        let object = object(name, "manifest");
+        let object = object_name(name, "manifest");
         let text = self.objects.read_whole(&object, MANIFEST_BYTES).await.with_context(damaged)?;
         let text = text.with_context(|| format!("there is no backup {name} at {}", self.url))?;
         Manifest::decode(&text, &self.key).with_context(damaged)
@@ -62,10 +62,10 @@ impl Place {
     /// Writes the manifest, which completes a backup.
     pub(super) async fn write_manifest(&self, manifest: &Manifest) -> anyhow::Result<()> {
         let text = manifest.encode(&self.key)?;
-        Ok(self.objects.write_whole(&object(&manifest.name, "manifest"), text).await?)
+        Ok(self.objects.write_whole(&object_name(&manifest.name, "manifest"), text).await?)
     }
 }
 
-pub(super) fn object(backup: &str, object: &str) -> String {
+pub(super) fn object_name(backup: &str, object: &str) -> String {
     format!("{BACKUPS}/{backup}/{object}")
 }

@@ -20,12 +20,12 @@ pub(super) async fn command(
     server: i32,
     arguments: &[&str],
 ) -> anyhow::Result<Command> {
-    let program = find(config.backup.postgres_programs.as_deref(), name, server).await?;
+    let program = find_program(config.backup.postgres_programs.as_deref(), name, server).await?;
     let mut command = Command::new(program);
     // The URL contains a password, which arguments would reveal to everybody on the machine.
     command
         .args(arguments)
-        .envs(environment(config.postgres.direct_url.as_ref().unwrap_or(&config.postgres.url))?)
+        .envs(libpq_environment(config.postgres.direct_url.as_ref().unwrap_or(&config.postgres.url))?)
         .kill_on_drop(true);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     Ok(command)
@@ -38,10 +38,10 @@ pub(super) fn start(command: &mut Command) -> anyhow::Result<Child> {
 
 /// Finds the program of the server's major version: other versions may refuse the server, or write what the server's
 /// own cannot read.
-async fn find(configured: Option<&Path>, name: &str, server: i32) -> anyhow::Result<PathBuf> {
+async fn find_program(configured: Option<&Path>, name: &str, server: i32) -> anyhow::Result<PathBuf> {
     if let Some(folder) = configured {
         let program = folder.join(name);
-        let found = major(&program).await;
+        let found = major_version(&program).await;
         anyhow::ensure!(
             found == Some(server),
             "backup.postgres_programs: {} is not of PostgreSQL {server}, as the server is",
@@ -51,7 +51,7 @@ async fn find(configured: Option<&Path>, name: &str, server: i32) -> anyhow::Res
     }
     let usual = FOLDERS.map(|(before, after)| PathBuf::from(format!("{before}{server}{after}")).join(name));
     for program in usual.into_iter().chain([PathBuf::from(name)]) {
-        if major(&program).await == Some(server) {
+        if major_version(&program).await == Some(server) {
             return Ok(program);
         }
     }
@@ -62,7 +62,7 @@ async fn find(configured: Option<&Path>, name: &str, server: i32) -> anyhow::Res
 }
 
 /// Returns the major version of a program; `None` if it does not run.
-async fn major(program: &Path) -> Option<i32> {
+async fn major_version(program: &Path) -> Option<i32> {
     let output = Command::new(program).arg("--version").stdin(Stdio::null()).output().await.ok()?;
     parse_major(&String::from_utf8(output.stdout).ok()?)
 }
@@ -76,7 +76,7 @@ fn parse_major(said: &str) -> Option<i32> {
 
 /// Returns the environment with which libpq connects to the server of `postgres.url` or `postgres.direct_url`. Anything
 /// that the URL omits is left to variables that are already set, as sqlx does.
-fn environment(url: &str) -> anyhow::Result<Vec<(&'static str, String)>> {
+fn libpq_environment(url: &str) -> anyhow::Result<Vec<(&'static str, String)>> {
     let url: Url = url.parse().context("postgres.url")?;
     let decode = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
     let mut variables = vec![("PGAPPNAME", "svc backup".to_owned()), ("PGCONNECT_TIMEOUT", "10".to_owned())];
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn an_address_becomes_an_environment() {
         let of = |url| {
-            let mut variables = environment(url).unwrap();
+            let mut variables = libpq_environment(url).unwrap();
             variables.retain(|(variable, _)| !["PGAPPNAME", "PGCONNECT_TIMEOUT"].contains(variable));
             variables.sort_unstable();
             variables.into_iter().map(|(variable, value)| format!("{variable}={value}")).collect::<Vec<_>>()

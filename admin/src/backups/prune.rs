@@ -7,11 +7,11 @@ use db::upkeep::backups::BACK_UP;
 use domain::{DeploymentId, Timestamp};
 use packs::objects::pack_objects;
 
-use super::{Backups, copy, leases, place::object};
+use super::{Backups, copy, leases, place::object_name};
 
 /// The backups to keep: those that either criterion selects, and always the newest one.
 #[derive(Debug, Clone, Copy)]
-pub struct Keep {
+pub struct RetentionRule {
     /// Keeps this number of newest backups.
     pub last: Option<usize>,
     /// Keeps backups that are at most this many days old.
@@ -20,7 +20,7 @@ pub struct Keep {
 
 /// The outcome of pruning.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Pruned {
+pub struct PruneReport {
     /// The names of the kept backups, oldest first.
     pub kept: Vec<String>,
     /// The names of the removed backups.
@@ -34,11 +34,11 @@ pub struct Pruned {
 impl Backups {
     /// Removes backups that need not be kept, and packs that no kept backup needs. It may be interrupted anywhere and
     /// run again.
-    pub async fn prune(&self, keep: Keep) -> anyhow::Result<Pruned> {
-        leases::hold(&self.db, &self.clock, &[BACK_UP], self.remove(keep)).await
+    pub async fn prune(&self, keep: RetentionRule) -> anyhow::Result<PruneReport> {
+        leases::with_leases(&self.db, &self.clock, &[BACK_UP], self.remove(keep)).await
     }
 
-    async fn remove(&self, keep: Keep) -> anyhow::Result<Pruned> {
+    async fn remove(&self, keep: RetentionRule) -> anyhow::Result<PruneReport> {
         let objects = self.place.objects();
         let mut backups = Vec::new();
         let mut needed: HashSet<DeploymentId> = HashSet::new();
@@ -51,8 +51,8 @@ impl Backups {
                      backups/{name} by hand"
                 )
             })?;
-            self.require_own([&manifest]).await?;
-            let is_kept = keep.keeps(manifest.began_at, names.len() - at, self.clock.now());
+            self.require_own_database([&manifest]).await?;
+            let is_kept = keep.is_kept(manifest.began_at, names.len() - at, self.clock.now());
             if is_kept {
                 needed.extend(manifest.packs.into_iter().map(|pack| pack.id));
             }
@@ -63,21 +63,21 @@ impl Backups {
 
         // Remove the manifests first: from then on they are no backups, even if this is interrupted.
         for name in &removed {
-            objects.remove(&object(name, "manifest")).await?;
+            objects.remove(&object_name(name, "manifest")).await?;
         }
         // Remove the rest of those backups, and of incomplete ones.
         for (name, part) in self.place.objects_by_backup().await? {
             if !kept.contains(&name) {
-                objects.remove(&object(&name, &part)).await?;
+                objects.remove(&object_name(&name, &part)).await?;
             }
         }
-        let mut pruned = Pruned { kept, removed, removed_packs: 0, removed_bytes: 0 };
-        let mut stored: Vec<(String, u64)> = copy::sizes(objects).await?.into_iter().collect();
+        let mut pruned = PruneReport { kept, removed, removed_packs: 0, removed_bytes: 0 };
+        let mut stored: Vec<(String, u64)> = copy::pack_sizes(objects).await?.into_iter().collect();
         // A pack's manifest is removed before its data: without it the pack does not exist, even if this is
         // interrupted.
         stored.sort_by(|(one, _), (other, _)| other.cmp(one));
         for (name, bytes) in stored {
-            let Some(id) = id_of(&name) else { continue };
+            let Some(id) = parse_deployment_id(&name) else { continue };
             let [data, manifest] = pack_objects(&id);
             // Keep both objects of a needed pack; a half-written one left by a killed backup is removed.
             if needed.contains(&id) && (name == data || name == manifest) {
@@ -91,15 +91,15 @@ impl Backups {
     }
 }
 
-impl Keep {
+impl RetentionRule {
     /// Returns whether the backup of this time is kept; there are `place - 1` newer ones.
-    fn keeps(self, began_at: Timestamp, place: usize, now: Timestamp) -> bool {
+    fn is_kept(self, began_at: Timestamp, place: usize, now: Timestamp) -> bool {
         let is_young = |days: u32| now.since(began_at) <= Duration::from_hours(24) * days;
         place == 1 || self.last.is_some_and(|last| place <= last) || self.days.is_some_and(is_young)
     }
 }
 
-fn id_of(object: &str) -> Option<DeploymentId> {
+fn parse_deployment_id(object: &str) -> Option<DeploymentId> {
     object.split('/').nth(1)?.parse().ok()
 }
 
@@ -111,12 +111,12 @@ mod tests {
     fn the_newest_and_the_young_are_kept() {
         let now = Timestamp::from_unix_millis(1_700_000_000_000);
         let days_ago = |days: u32| now - Duration::from_hours(24) * days;
-        let of = |last, days| Keep { last, days };
-        assert!(of(Some(0), Some(0)).keeps(days_ago(100), 1, now), "the newest always is");
-        assert!(of(Some(2), None).keeps(days_ago(100), 2, now));
-        assert!(!of(Some(2), None).keeps(days_ago(1), 3, now));
-        assert!(of(None, Some(7)).keeps(days_ago(7), 9, now));
-        assert!(!of(None, Some(7)).keeps(days_ago(8), 2, now));
-        assert!(of(Some(2), Some(7)).keeps(days_ago(8), 2, now), "one of the two is enough");
+        let of = |last, days| RetentionRule { last, days };
+        assert!(of(Some(0), Some(0)).is_kept(days_ago(100), 1, now), "the newest always is");
+        assert!(of(Some(2), None).is_kept(days_ago(100), 2, now));
+        assert!(!of(Some(2), None).is_kept(days_ago(1), 3, now));
+        assert!(of(None, Some(7)).is_kept(days_ago(7), 9, now));
+        assert!(!of(None, Some(7)).is_kept(days_ago(8), 2, now));
+        assert!(of(Some(2), Some(7)).is_kept(days_ago(8), 2, now), "one of the two is enough");
     }
 }

@@ -4,18 +4,18 @@ use db::{
     audit::Actor,
     billing::{
         subscriptions,
-        usage::{self, Holdings},
+        usage::{self, AccountHoldings},
     },
 };
 use domain::{
     Timestamp,
     audit::Action,
     billing::subscription::{PlanChange, SubscriptionStatus},
-    changes::Subject,
+    changes::ChangeSubject,
     plans::PlanLimits,
 };
 
-use super::{Payer, audit, end::lock_entitled, upgrade};
+use super::{BillingPermit, audit, end::lock_entitled, upgrade};
 use crate::{
     app::App,
     error::{ApiError, Code},
@@ -23,7 +23,7 @@ use crate::{
 
 /// When a change of plan applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Changed {
+pub enum PlanChangeTime {
     /// It applies now; the new price is charged from the next month on.
     Immediately,
     /// It applies from this start of a month: this month's, the next one's or the one's after it.
@@ -35,7 +35,12 @@ pub enum Changed {
 ///
 /// A plan reached by a mid-month upgrade is charged for one month before a cheaper one replaces it. An account that
 /// left such a plan unpaid gets its next upgrade only at the renewal.
-pub async fn change_plan(app: &App, actor: Actor<'_>, payer: &Payer, plan: &str) -> Result<Changed, ApiError> {
+pub async fn change_plan(
+    app: &App,
+    actor: Actor<'_>,
+    payer: &BillingPermit,
+    plan: &str,
+) -> Result<PlanChangeTime, ApiError> {
     let wanted =
         app.plans().find(plan).ok_or_else(|| ApiError::invalid(format!("There is no plan called {plan:?}.")))?;
     let mut change = app.change(actor).await?;
@@ -50,23 +55,23 @@ pub async fn change_plan(app: &App, actor: Actor<'_>, payer: &Payer, plan: &str)
     let changed = match direction {
         PlanChange::None => {
             if subscription.next_plan.take().is_none() {
-                return Ok(Changed::Immediately);
+                return Ok(PlanChangeTime::Immediately);
             }
-            Changed::Immediately
+            PlanChangeTime::Immediately
         }
         PlanChange::Upgrade => {
             if subscription.status == SubscriptionStatus::PastDue {
                 return Err(ApiError::invalid("A charge has failed; the plan can be changed once it is paid."));
             }
             let now = change.now();
-            if upgrade::was_left_unpaid(app, &mut change, account).await? {
+            if upgrade::has_left_unpaid_plan(app, &mut change, account).await? {
                 subscription.next_plan = Some(plan.to_owned());
-                Changed::AtRenewal(subscription.period_end.unwrap_or(now))
+                PlanChangeTime::AtRenewal(subscription.period_end.unwrap_or(now))
             } else {
                 plan.clone_into(&mut subscription.plan);
                 subscription.next_plan = None;
-                change.touch(Subject::Plan(account.clone().into()));
-                Changed::Immediately
+                change.touch(ChangeSubject::Plan(account.clone().into()));
+                PlanChangeTime::Immediately
             }
         }
         PlanChange::Downgrade => {
@@ -78,14 +83,14 @@ pub async fn change_plan(app: &App, actor: Actor<'_>, payer: &Payer, plan: &str)
             }
             let now = change.now();
             let holdings = usage::holdings(&mut *change, account, now).await?;
-            if let Some(over) = over(&holdings, &wanted.limits) {
+            if let Some(over) = find_exceeded_limit(&holdings, &wanted.limits) {
                 let message = format!("{} allows {over}; remove what is over first.", wanted.name);
                 return Err(ApiError::new(Code::PlanLimitReached, message));
             }
             subscription.next_plan = Some(plan.to_owned());
             let is_unpaid = upgrade::is_unpaid(app, &mut change, &subscription).await?;
             let month = subscription.period.saturating_add(if is_unpaid { 2 } else { 1 });
-            Changed::AtRenewal(subscription.start_of(month).unwrap_or(now))
+            PlanChangeTime::AtRenewal(subscription.month_start(month).unwrap_or(now))
         }
     };
     audit(&mut change, account, Action::BillingPlan, "changed", plan).await?;
@@ -94,7 +99,7 @@ pub async fn change_plan(app: &App, actor: Actor<'_>, payer: &Payer, plan: &str)
     Ok(changed)
 }
 
-fn over(holdings: &Holdings, limits: &PlanLimits) -> Option<String> {
+fn find_exceeded_limit(holdings: &AccountHoldings, limits: &PlanLimits) -> Option<String> {
     let counts = [
         (holdings.projects, limits.projects, "projects"),
         (holdings.domains, limits.domains, "custom domains"),
@@ -121,11 +126,11 @@ mod tests {
     fn what_is_over_is_named_with_both_numbers() {
         let plans = Plans::default();
         let limits = plans.find("pro").unwrap().limits;
-        let none = Holdings { orgs: 0, seats: 0, projects: 0, domains: 0, shares: 0, stored_bytes: 0 };
-        assert_eq!(over(&none, &limits), None);
+        let none = AccountHoldings { orgs: 0, seats: 0, projects: 0, domains: 0, shares: 0, stored_bytes: 0 };
+        assert_eq!(find_exceeded_limit(&none, &limits), None);
         let most = i64::from(limits.domains);
-        assert_eq!(over(&Holdings { domains: most, ..none }, &limits), None);
-        let named = over(&Holdings { domains: most + 1, ..none }, &limits).unwrap();
+        assert_eq!(find_exceeded_limit(&AccountHoldings { domains: most, ..none }, &limits), None);
+        let named = find_exceeded_limit(&AccountHoldings { domains: most + 1, ..none }, &limits).unwrap();
         assert_eq!(named, format!("{most} custom domains, and there are {}", most + 1));
     }
 }

@@ -12,22 +12,22 @@ use db::{
 };
 use domain::{
     Account,
-    billing::payment::{PaymentState, Sequence},
+    billing::payment::{PaymentSequence, PaymentState},
 };
 use url::Url;
 
 use super::{
-    Terms,
-    schedule::{MANDATE_PAUSE, MANDATE_WAIT, after_silence},
-    settle::{Word, settle},
+    PaymentTerms,
+    schedule::{MANDATE_PAUSE, MANDATE_WAIT, next_call_retry},
+    settle::{PaymentReport, settle},
 };
 use crate::{
     app::App,
-    payments::{Mandate, PaymentError, PaymentOrder, PaymentProvider, ProviderPayment},
+    payments::{MandateState, PaymentError, PaymentOrder, PaymentProvider, ProviderPayment},
 };
 
 #[derive(Debug)]
-pub(crate) enum Answer {
+pub(crate) enum ChargeOutcome {
     /// The provider has the payment.
     Told(Box<ProviderPayment>),
     /// The provider refuses to make the payment, for this reason.
@@ -41,37 +41,41 @@ pub(crate) enum Answer {
 
 /// Creates the payment at the provider, or reads it if it exists, and records the response. Repeated calls do not
 /// charge twice: the provider knows the payment by our id.
-pub(crate) async fn charge(app: &App, provider: &dyn PaymentProvider, payment: &Payment) -> anyhow::Result<Answer> {
-    match ask(app, provider, payment).await {
+pub(crate) async fn charge(
+    app: &App,
+    provider: &dyn PaymentProvider,
+    payment: &Payment,
+) -> anyhow::Result<ChargeOutcome> {
+    match create_or_read_payment(app, provider, payment).await {
         Ok(Some(said)) => {
-            settle(app, payment, Word::Provider(&said)).await?;
-            Ok(Answer::Told(Box::new(said)))
+            settle(app, payment, PaymentReport::Provider(&said)).await?;
+            Ok(ChargeOutcome::Told(Box::new(said)))
         }
         Ok(None) => {
-            payments::look_later(&app.db, &payment.id, app.clock.now() + MANDATE_PAUSE).await?;
-            Ok(Answer::Later(None))
+            payments::postpone_check(&app.db, &payment.id, app.clock.now() + MANDATE_PAUSE).await?;
+            Ok(ChargeOutcome::Later(None))
         }
         Err(ChargeError::Provider(PaymentError::Unavailable { reason, retry_after })) => {
-            put_off(app, payment, &reason, retry_after).await
+            postpone(app, payment, &reason, retry_after).await
         }
         // The key now belongs to another account, or the provider has lost the customer: a payer who is present starts
         // over.
-        Err(ChargeError::Provider(PaymentError::Unknown)) if payment.sequence == Sequence::First => {
+        Err(ChargeError::Provider(PaymentError::Unknown)) if payment.sequence == PaymentSequence::First => {
             let subscription = subscriptions::current(&app.db, &payment.account).await?;
             // An abandoned checkout is no reason to forget the customer whose mandate pays for a plan.
             if !subscription.is_some_and(|subscription| subscription.status.is_entitled()) {
                 customers::forget(&app.db, &payment.account, &payment.provider).await?;
             }
-            settle(app, payment, Word::Unknown).await?;
-            Ok(Answer::Unknown)
+            settle(app, payment, PaymentReport::Unknown).await?;
+            Ok(ChargeOutcome::Unknown)
         }
         // The provider did make this payment before.
         Err(ChargeError::Provider(PaymentError::Unknown)) if payment.state == PaymentState::Open => {
-            settle(app, payment, Word::Unknown).await?;
-            Ok(Answer::Unknown)
+            settle(app, payment, PaymentReport::Unknown).await?;
+            Ok(ChargeOutcome::Unknown)
         }
         Err(ChargeError::Provider(refusal @ (PaymentError::Refused(_) | PaymentError::Unknown))) => {
-            refused(app, provider, payment, &refusal.to_string()).await
+            handle_refusal(app, provider, payment, &refusal.to_string()).await
         }
         Err(ChargeError::Own(error)) => Err(error),
     }
@@ -79,7 +83,12 @@ pub(crate) async fn charge(app: &App, provider: &dyn PaymentProvider, payment: &
 
 /// Records a refusal, unless the provider has made the payment before: then that response was lost, and what the payer
 /// or their bank has done since does not make it a refusal.
-async fn refused(app: &App, provider: &dyn PaymentProvider, payment: &Payment, reason: &str) -> anyhow::Result<Answer> {
+async fn handle_refusal(
+    app: &App,
+    provider: &dyn PaymentProvider,
+    payment: &Payment,
+    reason: &str,
+) -> anyhow::Result<ChargeOutcome> {
     let customer = customers::find(&app.db, &payment.account, &payment.provider).await?;
     let made = match customer {
         Some(customer) => provider.find_payment(&payment.id, &customer).await,
@@ -87,22 +96,27 @@ async fn refused(app: &App, provider: &dyn PaymentProvider, payment: &Payment, r
     };
     match made {
         Ok(Some(said)) => {
-            settle(app, payment, Word::Provider(&said)).await?;
-            Ok(Answer::Told(Box::new(said)))
+            settle(app, payment, PaymentReport::Provider(&said)).await?;
+            Ok(ChargeOutcome::Told(Box::new(said)))
         }
-        Err(PaymentError::Unavailable { reason, retry_after }) => put_off(app, payment, &reason, retry_after).await,
+        Err(PaymentError::Unavailable { reason, retry_after }) => postpone(app, payment, &reason, retry_after).await,
         Ok(None) | Err(PaymentError::Unknown | PaymentError::Refused(_)) => {
-            settle(app, payment, Word::Refused(reason)).await?;
-            Ok(Answer::Refused(reason.to_owned()))
+            settle(app, payment, PaymentReport::Refused(reason)).await?;
+            Ok(ChargeOutcome::Refused(reason.to_owned()))
         }
     }
 }
 
-async fn put_off(app: &App, payment: &Payment, reason: &str, retry_after: Option<Duration>) -> anyhow::Result<Answer> {
+async fn postpone(
+    app: &App,
+    payment: &Payment,
+    reason: &str,
+    retry_after: Option<Duration>,
+) -> anyhow::Result<ChargeOutcome> {
     tracing::debug!(payment = %payment.id, reason, "the payment provider does not answer");
-    let again = after_silence(payment.look_failures, retry_after, app.clock.now());
-    payments::look_later(&app.db, &payment.id, again).await?;
-    Ok(Answer::Later(retry_after))
+    let again = next_call_retry(payment.look_failures, retry_after, app.clock.now());
+    payments::postpone_check(&app.db, &payment.id, again).await?;
+    Ok(ChargeOutcome::Later(retry_after))
 }
 
 enum ChargeError {
@@ -123,7 +137,7 @@ impl From<sqlx::Error> for ChargeError {
 }
 
 /// Returns `None` while the customer's mandate is pending.
-async fn ask(
+async fn create_or_read_payment(
     app: &App,
     provider: &dyn PaymentProvider,
     payment: &Payment,
@@ -131,17 +145,20 @@ async fn ask(
     if let (Some(id), false) = (&payment.provider_id, payment.state == PaymentState::Intended) {
         return Ok(Some(provider.payment(id).await?));
     }
-    let terms: Terms = serde_json::from_value(payment.terms.clone()).map_err(|error| ChargeError::Own(error.into()))?;
+    let terms: PaymentTerms =
+        serde_json::from_value(payment.terms.clone()).map_err(|error| ChargeError::Own(error.into()))?;
     let customer_id = match payment.sequence {
-        Sequence::First => customer(app, provider, payment, &terms).await?,
-        Sequence::Recurring => {
+        PaymentSequence::First => find_or_create_customer(app, provider, payment, &terms).await?,
+        PaymentSequence::Recurring => {
             let customer = customers::find(&app.db, &payment.account, &payment.provider).await?;
             let customer = customer.ok_or_else(|| PaymentError::Refused("there is no customer".to_owned()))?;
             match provider.mandate(&customer).await? {
-                Mandate::Valid => customer,
-                Mandate::Pending if app.clock.now().since(payment.created_at) < MANDATE_WAIT => return Ok(None),
-                Mandate::Pending => return Err(PaymentError::Refused("the mandate is still pending".to_owned()).into()),
-                Mandate::Missing => return Err(PaymentError::Refused("there is no mandate".to_owned()).into()),
+                MandateState::Valid => customer,
+                MandateState::Pending if app.clock.now().since(payment.created_at) < MANDATE_WAIT => return Ok(None),
+                MandateState::Pending => {
+                    return Err(PaymentError::Refused("the mandate is still pending".to_owned()).into());
+                }
+                MandateState::Missing => return Err(PaymentError::Refused("there is no mandate".to_owned()).into()),
             }
         }
     };
@@ -173,11 +190,11 @@ pub(super) async fn bill_page(app: &App, payment: &Payment) -> anyhow::Result<Ur
     Ok(page)
 }
 
-async fn customer(
+async fn find_or_create_customer(
     app: &App,
     provider: &dyn PaymentProvider,
     payment: &Payment,
-    terms: &Terms,
+    terms: &PaymentTerms,
 ) -> Result<String, ChargeError> {
     let account = &payment.account;
     if let Some(known) = customers::find(&app.db, account, &payment.provider).await? {

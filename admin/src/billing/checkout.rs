@@ -11,18 +11,18 @@ use domain::{
     Account, PaymentId, SubscriptionId, Timestamp,
     audit::Action,
     billing::{
-        payment::{PaymentState, Sequence},
+        payment::{PaymentSequence, PaymentState},
         subscription::{EndReason, SubscriptionStatus},
     },
 };
 use url::Url;
 
 use super::{
-    Payer, Terms, audit,
-    charge::{Answer, bill_page, charge},
+    BillingPermit, PaymentTerms, audit,
+    charge::{ChargeOutcome, bill_page, charge},
     end::end,
     provider,
-    schedule::after_silence,
+    schedule::next_call_retry,
 };
 use crate::{
     app::App,
@@ -35,7 +35,7 @@ const ATTEMPTS: usize = 2;
 
 /// Starts a subscription, and returns the page on which its first payment is paid. Called again for the same plan while
 /// that payment can still be paid, it returns the same page.
-pub async fn checkout(app: &App, actor: Actor<'_>, payer: &Payer, plan: &str) -> Result<Url, ApiError> {
+pub async fn checkout(app: &App, actor: Actor<'_>, payer: &BillingPermit, plan: &str) -> Result<Url, ApiError> {
     let provider = provider(app)?;
     let found =
         app.plans().find(plan).ok_or_else(|| ApiError::invalid(format!("There is no plan called {plan:?}.")))?;
@@ -43,9 +43,9 @@ pub async fn checkout(app: &App, actor: Actor<'_>, payer: &Payer, plan: &str) ->
         return Err(ApiError::invalid(format!("{} costs nothing, so that it cannot be bought.", found.name)));
     }
     for _ in 0..ATTEMPTS {
-        let intent = intend(app, actor, payer, plan, provider.kind()).await?;
+        let intent = find_or_record_payment(app, actor, payer, plan, provider.kind()).await?;
         match charge(app, provider, &intent).await.map_err(ApiError::internal)? {
-            Answer::Told(said) => match (said.state, said.checkout_url) {
+            ChargeOutcome::Told(said) => match (said.state, said.checkout_url) {
                 (PaymentState::Paid, _) => return bill_page(app, &intent).await.map_err(ApiError::internal),
                 (PaymentState::Open | PaymentState::Intended, Some(url)) => return Ok(url),
                 (PaymentState::Open | PaymentState::Intended, None) => {
@@ -53,7 +53,7 @@ pub async fn checkout(app: &App, actor: Actor<'_>, payer: &Payer, plan: &str) ->
                 }
                 (PaymentState::Failed | PaymentState::Canceled | PaymentState::Expired, _) => {}
             },
-            Answer::Later(retry_after) => {
+            ChargeOutcome::Later(retry_after) => {
                 let known = intent.checkout_url.as_deref().and_then(|url| url.parse().ok());
                 let error = unavailable("it does not answer");
                 return known.ok_or(match retry_after {
@@ -61,8 +61,8 @@ pub async fn checkout(app: &App, actor: Actor<'_>, payer: &Payer, plan: &str) ->
                     None => error,
                 });
             }
-            Answer::Unknown => {}
-            Answer::Refused(reason) => return Err(unavailable(&reason)),
+            ChargeOutcome::Unknown => {}
+            ChargeOutcome::Refused(reason) => return Err(unavailable(&reason)),
         }
     }
     Err(unavailable("every payment ended immediately"))
@@ -77,10 +77,10 @@ fn unavailable(reason: &str) -> ApiError {
 }
 
 /// Returns the account's unpaid payment for this plan on the same terms, or records a new one.
-async fn intend(
+async fn find_or_record_payment(
     app: &App,
     actor: Actor<'_>,
-    payer: &Payer,
+    payer: &BillingPermit,
     plan: &str,
     provider: ProviderKind,
 ) -> Result<Payment, ApiError> {
@@ -95,10 +95,10 @@ async fn intend(
             "There is a subscription already; change its plan instead: `svc billing change <plan>`, or POST …/change-plan.",
         ));
     }
-    let terms = Terms::of(app, &mut *change, account, plan, now).await?;
+    let terms = PaymentTerms::for_month(app, &mut *change, account, plan, now).await?;
     let terms_value = serde_json::to_value(&terms).map_err(ApiError::internal)?;
     for mut subscription in of_account.into_iter().filter(|of| of.status == SubscriptionStatus::Pending).rev() {
-        let begun = payments::lock_of_month(&mut change, &subscription.id, 0).await?;
+        let begun = payments::lock_month(&mut change, &subscription.id, 0).await?;
         let same = begun.into_iter().find(|payment| {
             let is_same = payment.plan == plan && payment.terms == terms_value;
             is_same && payment.state.is_under_way() && payment.provider == provider.as_str()
@@ -113,7 +113,7 @@ async fn intend(
     }
     let subscription = SubscriptionId::new(now);
     subscriptions::insert(&mut change, &subscription, account, plan, now).await?;
-    let payment = new_payment(account, &subscription, Sequence::First, 0, 0, &terms, provider, now)?;
+    let payment = new_payment(account, &subscription, PaymentSequence::First, 0, 0, &terms, provider, now)?;
     payments::insert(&mut change, &payment).await?;
     audit(&mut change, account, Action::BillingPlan, "checkout", plan).await?;
     change.commit_without_waiting().await?;
@@ -124,10 +124,10 @@ async fn intend(
 pub(super) fn new_payment(
     account: &Account,
     subscription: &SubscriptionId,
-    sequence: Sequence,
+    sequence: PaymentSequence,
     period: i32,
     attempt: i32,
-    terms: &Terms,
+    terms: &PaymentTerms,
     provider: ProviderKind,
     now: Timestamp,
 ) -> Result<Payment, sqlx::Error> {
@@ -155,7 +155,7 @@ pub(super) fn new_payment(
         created_at: now,
         settled_at: None,
         // The caller contacts the provider right away; a job does if that is interrupted.
-        next_look_at: Some(after_silence(1, None, now)),
+        next_look_at: Some(next_call_retry(1, None, now)),
         look_failures: 0,
     })
 }

@@ -7,26 +7,29 @@ use domain::{
     billing::{self, Country, invoice::InvoiceKind},
 };
 use invoices::{
-    Documents, Invoice,
-    model::{self, Draft, Party, Payment, PaymentMethod, Period, Totals, VatCategory, VatRate, VatShare},
+    Invoice, InvoiceDocuments,
+    model::{
+        self, InvoiceDraft, InvoicePayment, InvoiceTotals, Party, PaymentMethod, ServicePeriod, VatCategory, VatRate,
+        VatShare,
+    },
 };
 use time::{Date, Duration};
 
-use super::{Correction, InvoiceContent, Line, PaymentDetails};
+use super::{ContentLine, CorrectedInvoice, InvoiceContent, PaymentDetails};
 
 /// Renders the PDF and the XML of an invoice. It takes milliseconds of CPU time: call it on a blocking thread.
-pub fn render(content: &InvoiceContent) -> anyhow::Result<Documents> {
+pub fn render(content: &InvoiceContent) -> anyhow::Result<InvoiceDocuments> {
     let invoice = Invoice::new(draft(content)?).context("its content is no invoice")?;
     Ok(invoices::render(&invoice)?)
 }
 
-fn draft(content: &InvoiceContent) -> anyhow::Result<Draft> {
+fn draft(content: &InvoiceContent) -> anyhow::Result<InvoiceDraft> {
     let treatment = treatment(content)?;
     let rate = VatRate::from_basis_points(content.treatment.rate().basis_points())?;
     let category = treatment.category(rate);
-    Ok(Draft {
+    Ok(InvoiceDraft {
         kind: match (content.kind, &content.corrects) {
-            (InvoiceKind::CreditNote, Some(Correction { number, issued_at, .. })) => {
+            (InvoiceKind::CreditNote, Some(CorrectedInvoice { number, issued_at, .. })) => {
                 model::InvoiceKind::CreditNote { of: number.clone(), of_date: day(*issued_at) }
             }
             (InvoiceKind::CreditNote, None) => anyhow::bail!("a credit note names no invoice"),
@@ -42,7 +45,7 @@ fn draft(content: &InvoiceContent) -> anyhow::Result<Draft> {
         buyer_reference: None,
         lines: content.lines.iter().map(|line| self::line(line, category, rate)).collect(),
         vat: vec![VatShare { category, rate, net_cents: content.amounts.net.0, vat_cents: content.amounts.vat.0 }],
-        totals: Totals {
+        totals: InvoiceTotals {
             net_cents: content.amounts.net.0,
             vat_cents: content.amounts.vat.0,
             total_cents: content.amounts.total.0,
@@ -55,8 +58,8 @@ fn draft(content: &InvoiceContent) -> anyhow::Result<Draft> {
     })
 }
 
-fn line(line: &Line, category: VatCategory, rate: VatRate) -> model::Line {
-    model::Line {
+fn line(line: &ContentLine, category: VatCategory, rate: VatRate) -> model::DraftLine {
+    model::DraftLine {
         description: line.description.clone(),
         quantity: line.quantity.into(),
         unit_price_cents: line.unit_net.0,
@@ -66,33 +69,33 @@ fn line(line: &Line, category: VatCategory, rate: VatRate) -> model::Line {
     }
 }
 
-fn treatment(content: &InvoiceContent) -> anyhow::Result<model::Treatment> {
-    use billing::vat::Treatment;
+fn treatment(content: &InvoiceContent) -> anyhow::Result<model::VatTreatment> {
+    use billing::vat::VatTreatment;
     let buyer = &content.buyer;
     Ok(match content.treatment {
-        Treatment::Domestic { .. } => model::Treatment::Standard,
-        Treatment::ReverseCharge => model::Treatment::ReverseCharge {
+        VatTreatment::Domestic { .. } => model::VatTreatment::Standard,
+        VatTreatment::ReverseCharge => model::VatTreatment::ReverseCharge {
             consultation: buyer
                 .vat_consultation
                 .clone()
                 .zip(buyer.vat_checked_at)
-                .map(|(number, checked_at)| model::Consultation { number, on: day(checked_at) }),
+                .map(|(number, checked_at)| model::ViesConsultation { number, on: day(checked_at) }),
         },
-        Treatment::OtherState { country, .. } => {
-            model::Treatment::ConsumerOfAnotherState { country: self::country(country)? }
+        VatTreatment::OtherState { country, .. } => {
+            model::VatTreatment::ConsumerOfAnotherState { country: self::country(country)? }
         }
-        Treatment::Outside => model::Treatment::OutsideScope,
+        VatTreatment::Outside => model::VatTreatment::OutsideScope,
     })
 }
 
 /// Returns the month that is paid for, or the day of the payment if it bought nothing.
-fn service(content: &InvoiceContent) -> Period {
+fn service(content: &InvoiceContent) -> ServicePeriod {
     let paid = day(content.payment.paid_at);
     let starts = content.lines.iter().filter_map(|line| line.period_start).map(day);
     // A month ends at the instant at which the next begins, which is on the following day.
     let ends = content.lines.iter().filter_map(|line| line.period_end).map(|end| day(end) - Duration::DAY);
     let from = starts.min().unwrap_or(paid);
-    Period { from, to: ends.max().unwrap_or(paid).max(from) }
+    ServicePeriod { from, to: ends.max().unwrap_or(paid).max(from) }
 }
 
 fn seller(content: &InvoiceContent) -> anyhow::Result<Party> {
@@ -137,7 +140,7 @@ fn buyer(content: &InvoiceContent) -> anyhow::Result<Party> {
     })
 }
 
-fn payment(payment: &PaymentDetails) -> Payment {
+fn payment(payment: &PaymentDetails) -> InvoicePayment {
     let method = match payment.method.as_deref() {
         _ if payment.is_play => PaymentMethod::Other("play money".to_owned()),
         Some("creditcard") => PaymentMethod::Card,
@@ -150,7 +153,7 @@ fn payment(payment: &PaymentDetails) -> Payment {
         None => PaymentMethod::Other(payment.provider.clone()),
     };
     let reference = payment.provider_id.clone().unwrap_or_else(|| payment.id.as_str().to_owned());
-    Payment { method, on: day(payment.paid_at), reference }
+    InvoicePayment { method, on: day(payment.paid_at), reference }
 }
 
 /// Returns the ISO code of a country: for VAT, Northern Ireland has a code of its own.
@@ -168,14 +171,14 @@ mod tests {
     use domain::billing::{
         Cents,
         invoice::credit,
-        vat::{Amounts, Treatment},
+        vat::{SaleAmounts, VatTreatment},
     };
     use serde_json::json;
 
     use super::*;
 
     /// Returns a credit note of `amounts` over an invoice with 21 percent VAT.
-    fn content(amounts: Amounts, treatment: Treatment, country: &str) -> InvoiceContent {
+    fn content(amounts: SaleAmounts, treatment: VatTreatment, country: &str) -> InvoiceContent {
         let at = "2026-11-23T12:00:00Z";
         let seller = json!({ "name": "Seller", "address": ["1 Street"], "postcode": "1234 AB", "city": "Town", "country": "NL",
                              "vat_number": "NL123456789B01", "registration": "12345678" });
@@ -195,9 +198,9 @@ mod tests {
 
     #[test]
     fn every_part_of_an_invoice_can_be_credited() {
-        let treatment: Treatment = serde_json::from_value(json!({ "kind": "domestic", "rate": 2_100 })).unwrap();
+        let treatment: VatTreatment = serde_json::from_value(json!({ "kind": "domestic", "rate": 2_100 })).unwrap();
         let whole = treatment.amounts(Cents(2_000));
-        let nothing = Amounts { net: Cents(0), vat: Cents(0), total: Cents(0) };
+        let nothing = SaleAmounts { net: Cents(0), vat: Cents(0), total: Cents(0) };
         for total in 1..whole.total.0 {
             let first = credit(whole, nothing, Cents(total));
             let rest = credit(whole, first, Cents(whole.total.0 - total));
@@ -212,9 +215,9 @@ mod tests {
 
     #[test]
     fn buyers_outside_the_union_get_documents_too() {
-        let amounts = Treatment::Outside.amounts(Cents(2_000));
+        let amounts = VatTreatment::Outside.amounts(Cents(2_000));
         for country in ["US", "XI", "CH"] {
-            render(&content(amounts, Treatment::Outside, country)).unwrap();
+            render(&content(amounts, VatTreatment::Outside, country)).unwrap();
         }
     }
 }

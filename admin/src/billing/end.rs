@@ -12,10 +12,10 @@ use domain::{
     Account,
     audit::Action,
     billing::subscription::{EndReason, SubscriptionStatus},
-    changes::Subject,
+    changes::ChangeSubject,
 };
 
-use super::{Payer, audit};
+use super::{BillingPermit, audit};
 use crate::{
     app::App,
     change::Change,
@@ -25,7 +25,7 @@ use crate::{
 
 /// Cancels the account's subscription for the end of its present month. If that month is not paid, it ends immediately,
 /// unless a charge is under way.
-pub async fn cancel(app: &App, actor: Actor<'_>, payer: &Payer) -> Result<(), ApiError> {
+pub async fn cancel(app: &App, actor: Actor<'_>, payer: &BillingPermit) -> Result<(), ApiError> {
     let mut change = app.change(actor).await?;
     let account = payer.account();
     payer.lock(&mut change).await?;
@@ -35,7 +35,7 @@ pub async fn cancel(app: &App, actor: Actor<'_>, payer: &Payer) -> Result<(), Ap
     }
     subscription.cancel_at_period_end = true;
     audit(&mut change, account, Action::BillingRenewal, "canceled", &subscription.plan).await?;
-    let of_month = payments::lock_of_month(&mut change, &subscription.id, subscription.due_period).await?;
+    let of_month = payments::lock_month(&mut change, &subscription.id, subscription.due_period).await?;
     let is_under_way = of_month.iter().any(payments::Payment::is_live);
     if subscription.status == SubscriptionStatus::PastDue && !is_under_way {
         end(app, &mut change, &mut subscription, EndReason::Canceled).await?;
@@ -46,7 +46,7 @@ pub async fn cancel(app: &App, actor: Actor<'_>, payer: &Payer) -> Result<(), Ap
 }
 
 /// Resumes a cancelled subscription before it ends.
-pub async fn resume(app: &App, actor: Actor<'_>, payer: &Payer) -> Result<(), ApiError> {
+pub async fn resume(app: &App, actor: Actor<'_>, payer: &BillingPermit) -> Result<(), ApiError> {
     let mut change = app.change(actor).await?;
     let account = payer.account();
     payer.lock(&mut change).await?;
@@ -94,7 +94,7 @@ pub(super) async fn end(
         return Ok(());
     }
     let account = subscription.account.clone();
-    change.touch(Subject::Plan(account.clone().into()));
+    change.touch(ChangeSubject::Plan(account.clone().into()));
     let is_unpaid = reason == EndReason::Unpaid;
     let what = if is_unpaid { "ended_unpaid" } else { "ended" };
     audit(change, &account, Action::BillingPlan, what, &subscription.plan).await?;

@@ -1,6 +1,6 @@
 //! Invoices and credit notes: their numbers, and the content from which their documents are rendered.
 
-use config::Seller;
+use config::InvoiceSeller;
 use db::billing::{
     invoices::{self, Invoice},
     payments::Payment,
@@ -12,13 +12,13 @@ use domain::{
     billing::{
         Cents,
         invoice::{InvoiceKind, InvoiceSeries, InvoiceStatus, credit},
-        payment::{Reversal, ReversalState},
-        vat::{Amounts, Treatment},
+        payment::{ReversalKind, ReversalState},
+        vat::{SaleAmounts, VatTreatment},
     },
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Terms, terms::Buyer};
+use super::{PaymentTerms, terms::InvoiceBuyer};
 use crate::{
     change::Change,
     mail::notices::{Notice, notify},
@@ -35,24 +35,24 @@ pub struct InvoiceContent {
     /// The time of issue.
     pub issued_at: Timestamp,
     /// The seller.
-    pub seller: Seller,
+    pub seller: InvoiceSeller,
     /// The buyer, with the registry's proof about its VAT number.
-    pub buyer: Buyer,
+    pub buyer: InvoiceBuyer,
     /// The lines, without VAT.
-    pub lines: Vec<Line>,
+    pub lines: Vec<ContentLine>,
     /// The treatment of VAT, with its rate.
-    pub treatment: Treatment,
+    pub treatment: VatTreatment,
     /// The amounts; positive on both kinds.
-    pub amounts: Amounts,
+    pub amounts: SaleAmounts,
     /// The payment.
     pub payment: PaymentDetails,
     /// The invoice that a credit note corrects, or that is issued again.
-    pub corrects: Option<Correction>,
+    pub corrects: Option<CorrectedInvoice>,
 }
 
 /// A line of an invoice.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Line {
+pub struct ContentLine {
     /// The text.
     pub description: String,
     /// The plan's id.
@@ -88,7 +88,7 @@ pub struct PaymentDetails {
 
 /// The invoice that another document refers to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Correction {
+pub struct CorrectedInvoice {
     /// The number of that invoice.
     pub number: String,
     /// The time of issue of that invoice.
@@ -97,12 +97,12 @@ pub struct Correction {
     pub reason: String,
 }
 
-struct Draft<'a> {
+struct DocumentDraft<'a> {
     kind: InvoiceKind,
     payment: &'a Payment,
-    terms: &'a Terms,
-    lines: Vec<Line>,
-    amounts: Amounts,
+    terms: &'a PaymentTerms,
+    lines: Vec<ContentLine>,
+    amounts: SaleAmounts,
     paid_at: Timestamp,
     reversal: Option<&'a ReversalId>,
     restores: Option<&'a ReversalId>,
@@ -114,11 +114,11 @@ struct Draft<'a> {
 pub(super) async fn issue(
     change: &mut Change<'_>,
     payment: &Payment,
-    terms: &Terms,
+    terms: &PaymentTerms,
     subscription: &Subscription,
 ) -> Result<(), sqlx::Error> {
-    let month = |period| subscription.start_of(period).filter(|_| payment.covers);
-    let lines = vec![Line {
+    let month = |period| subscription.month_start(period).filter(|_| payment.covers);
+    let lines = vec![ContentLine {
         description: format!("Plan {}, one month", terms.plan_name),
         plan: terms.plan.clone(),
         period_start: month(payment.period),
@@ -128,7 +128,7 @@ pub(super) async fn issue(
         net: terms.amounts.net,
     }];
     let now = change.now();
-    let draft = Draft {
+    let draft = DocumentDraft {
         kind: InvoiceKind::Invoice,
         payment,
         terms,
@@ -146,25 +146,25 @@ pub(super) async fn issue(
 pub(super) async fn issue_credit_note(
     change: &mut Change<'_>,
     payment: &Payment,
-    terms: &Terms,
+    terms: &PaymentTerms,
     reversal: &PaymentReversal,
 ) -> Result<(), sqlx::Error> {
-    let issued = invoices::of_payment(&mut **change, &payment.id).await?;
-    let Some(invoice) = original(&issued) else { return Ok(()) };
+    let issued = invoices::list_for_payment(&mut **change, &payment.id).await?;
+    let Some(invoice) = find_original(&issued) else { return Ok(()) };
     if issued.iter().any(|note| note.reversal_id.as_ref() == Some(&reversal.id)) {
         return Ok(());
     }
-    let amounts = credit(invoice.amounts(), credited(&issued), reversal.total_cents);
+    let amounts = credit(invoice.amounts(), credited_amounts(&issued), reversal.total_cents);
     if amounts.total == Cents::ZERO {
         tracing::error!(payment = %payment.id, reversal = %reversal.id, "more went back than was paid");
         return Ok(());
     }
     let reason = match reversal.kind {
-        Reversal::Refund => "The payment was refunded.",
-        Reversal::Chargeback => "The payment was charged back by the payer's bank.",
+        ReversalKind::Refund => "The payment was refunded.",
+        ReversalKind::Chargeback => "The payment was charged back by the payer's bank.",
     };
     let paid_at = reversal.settled_at.unwrap_or_else(|| change.now());
-    let draft = Draft {
+    let draft = DocumentDraft {
         kind: InvoiceKind::CreditNote,
         payment,
         terms,
@@ -182,14 +182,14 @@ pub(super) async fn issue_credit_note(
 pub(super) async fn restore(
     change: &mut Change<'_>,
     payment: &Payment,
-    terms: &Terms,
+    terms: &PaymentTerms,
     reversal: &PaymentReversal,
 ) -> Result<(), sqlx::Error> {
-    let issued = invoices::of_payment(&mut **change, &payment.id).await?;
+    let issued = invoices::list_for_payment(&mut **change, &payment.id).await?;
     let note = issued.iter().find(|note| note.reversal_id.as_ref() == Some(&reversal.id));
-    let (Some(invoice), Some(note)) = (original(&issued), note) else { return Ok(()) };
+    let (Some(invoice), Some(note)) = (find_original(&issued), note) else { return Ok(()) };
     let paid_at = change.now();
-    let draft = Draft {
+    let draft = DocumentDraft {
         kind: InvoiceKind::Invoice,
         payment,
         terms,
@@ -203,8 +203,8 @@ pub(super) async fn restore(
     write(change, draft).await
 }
 
-fn correction_line(terms: &Terms, net: Cents) -> Line {
-    Line {
+fn correction_line(terms: &PaymentTerms, net: Cents) -> ContentLine {
+    ContentLine {
         description: format!("Plan {}", terms.plan_name),
         plan: terms.plan.clone(),
         period_start: None,
@@ -215,11 +215,11 @@ fn correction_line(terms: &Terms, net: Cents) -> Line {
     }
 }
 
-pub(super) fn original(issued: &[Invoice]) -> Option<&Invoice> {
+pub(super) fn find_original(issued: &[Invoice]) -> Option<&Invoice> {
     issued.iter().find(|invoice| invoice.kind == InvoiceKind::Invoice && invoice.restores.is_none())
 }
 
-fn credited(issued: &[Invoice]) -> Amounts {
+fn credited_amounts(issued: &[Invoice]) -> SaleAmounts {
     let sum = |part: fn(&Invoice) -> Cents| {
         let of = |invoice: &Invoice| match invoice.kind {
             InvoiceKind::CreditNote => part(invoice),
@@ -228,7 +228,7 @@ fn credited(issued: &[Invoice]) -> Amounts {
         };
         issued.iter().map(of).sum()
     };
-    Amounts { net: sum(|i| i.net_cents), vat: sum(|i| i.vat_cents), total: sum(|i| i.total_cents) }
+    SaleAmounts { net: sum(|i| i.net_cents), vat: sum(|i| i.vat_cents), total: sum(|i| i.total_cents) }
 }
 
 pub(super) async fn update_status(
@@ -236,12 +236,12 @@ pub(super) async fn update_status(
     payment: &Payment,
     reversals: &[PaymentReversal],
 ) -> Result<(), sqlx::Error> {
-    let issued = invoices::of_payment(&mut **change, &payment.id).await?;
-    let Some(invoice) = original(&issued) else { return Ok(()) };
+    let issued = invoices::list_for_payment(&mut **change, &payment.id).await?;
+    let Some(invoice) = find_original(&issued) else { return Ok(()) };
     let done = || reversals.iter().filter(|reversal| reversal.state == ReversalState::Done);
     let back: Cents = done().map(|reversal| reversal.total_cents).sum();
     let status = match () {
-        () if done().any(|reversal| reversal.kind == Reversal::Chargeback) => InvoiceStatus::ChargedBack,
+        () if done().any(|reversal| reversal.kind == ReversalKind::Chargeback) => InvoiceStatus::ChargedBack,
         () if back == Cents::ZERO => InvoiceStatus::Paid,
         () if back >= invoice.total_cents => InvoiceStatus::Refunded,
         () => InvoiceStatus::PartlyRefunded,
@@ -250,11 +250,11 @@ pub(super) async fn update_status(
 }
 
 /// Numbers and inserts a document, and queues its letter.
-async fn write(change: &mut Change<'_>, draft: Draft<'_>) -> Result<(), sqlx::Error> {
-    let Draft { kind, payment, terms, lines, amounts, paid_at, reversal, restores, corrects } = draft;
+async fn write(change: &mut Change<'_>, draft: DocumentDraft<'_>) -> Result<(), sqlx::Error> {
+    let DocumentDraft { kind, payment, terms, lines, amounts, paid_at, reversal, restores, corrects } = draft;
     let now = change.now();
     let is_play = payment.provider == ProviderKind::Play.as_str();
-    let number = invoices::number(change, InvoiceSeries::new(kind, is_play), now.as_datetime().year()).await?;
+    let number = invoices::take_number(change, InvoiceSeries::new(kind, is_play), now.as_datetime().year()).await?;
     let content = InvoiceContent {
         kind,
         number: number.to_string(),
@@ -272,7 +272,7 @@ async fn write(change: &mut Change<'_>, draft: Draft<'_>) -> Result<(), sqlx::Er
             paid_at,
             is_play,
         },
-        corrects: corrects.map(|(invoice, reason)| Correction {
+        corrects: corrects.map(|(invoice, reason)| CorrectedInvoice {
             number: invoice.number.clone(),
             issued_at: invoice.issued_at,
             reason: reason.to_owned(),

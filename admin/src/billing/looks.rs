@@ -7,10 +7,10 @@ use futures_util::{StreamExt as _, stream};
 
 use super::{
     charge::charge,
-    refund::ask_refunds,
+    refund::request_refunds,
     renew::CHARGES_AT_A_TIME,
-    schedule::after_silence,
-    settle::{Word, settle},
+    schedule::next_call_retry,
+    settle::{PaymentReport, settle},
 };
 use crate::{app::App, payments::PaymentError};
 
@@ -19,11 +19,11 @@ const LOOK_AGAIN: Duration = Duration::from_mins(5);
 
 /// Polls at most `limit` due payments: charges without a response, payments under way, refunds that must be requested,
 /// and paid ones that may still be charged back. Returns how many were due.
-pub(crate) async fn look_due(app: &App, limit: i64) -> anyhow::Result<usize> {
+pub(crate) async fn poll_due(app: &App, limit: i64) -> anyhow::Result<usize> {
     let now = app.clock.now();
     let due = payments::take_due(&app.db, now, now + LOOK_AGAIN, limit).await?;
     let count = due.len();
-    let looks = stream::iter(due).map(async |payment: Payment| look_at(app, &payment).await.err());
+    let looks = stream::iter(due).map(async |payment: Payment| poll_payment(app, &payment).await.err());
     let failures: Vec<_> = looks.buffer_unordered(CHARGES_AT_A_TIME).filter_map(std::future::ready).collect().await;
     if let Some(error) = failures.first() {
         let (failed, error) = (failures.len(), format!("{error:#}"));
@@ -33,14 +33,14 @@ pub(crate) async fn look_due(app: &App, limit: i64) -> anyhow::Result<usize> {
 }
 
 /// Does what is due for a leased payment: charges it, reads it, requests its refunds.
-async fn look_at(app: &App, payment: &Payment) -> anyhow::Result<()> {
+async fn poll_payment(app: &App, payment: &Payment) -> anyhow::Result<()> {
     let provider = app.payments.as_deref().filter(|provider| provider.kind().as_str() == payment.provider);
     let Some(provider) = provider else {
         if payment.state.is_under_way() {
-            return settle(app, payment, Word::Elsewhere).await;
+            return settle(app, payment, PaymentReport::Elsewhere).await;
         }
-        let next = after_silence(i32::MAX, None, app.clock.now());
-        return Ok(payments::look_later(&app.db, &payment.id, next).await?);
+        let next = next_call_retry(i32::MAX, None, app.clock.now());
+        return Ok(payments::postpone_check(&app.db, &payment.id, next).await?);
     };
     let Some(id) = payment.provider_id.as_deref() else {
         return charge(app, provider, payment).await.map(drop);
@@ -48,9 +48,9 @@ async fn look_at(app: &App, payment: &Payment) -> anyhow::Result<()> {
     if payment.state.is_under_way() {
         return charge(app, provider, payment).await.map(drop);
     }
-    ask_refunds(app, provider, payment).await?;
+    request_refunds(app, provider, payment).await?;
     match provider.payment(id).await {
-        Ok(said) => settle(app, payment, Word::Provider(&said)).await,
+        Ok(said) => settle(app, payment, PaymentReport::Provider(&said)).await,
         Err(error) => {
             let retry_after = match &error {
                 PaymentError::Unavailable { retry_after, .. } => *retry_after,
@@ -59,8 +59,8 @@ async fn look_at(app: &App, payment: &Payment) -> anyhow::Result<()> {
                     None
                 }
             };
-            let next = after_silence(payment.look_failures, retry_after, app.clock.now());
-            Ok(payments::look_later(&app.db, &payment.id, next).await?)
+            let next = next_call_retry(payment.look_failures, retry_after, app.clock.now());
+            Ok(payments::postpone_check(&app.db, &payment.id, next).await?)
         }
     }
 }

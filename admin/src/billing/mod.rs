@@ -26,21 +26,21 @@ mod upcoming;
 mod upgrade;
 
 use domain::{Account, OrgName, audit::Action, role::Role};
-use live::events::Event;
+use live::events::AccountEvent;
 
 pub use self::documents::render;
 pub use self::{
-    change::{Changed, change_plan},
+    change::{PlanChangeTime, change_plan},
     checkout::checkout,
     end::{cancel, resume},
-    invoice::{Correction, InvoiceContent, Line, PaymentDetails},
-    payer::Payer,
+    invoice::{ContentLine, CorrectedInvoice, InvoiceContent, PaymentDetails},
+    payer::BillingPermit,
     refund::{refund, refund_by_number},
-    settle::look,
-    terms::{Buyer, Terms, TermsError},
-    upcoming::{Upcoming, upcoming},
+    settle::poll_by_provider_id,
+    terms::{InvoiceBuyer, PaymentTerms, TermsError},
+    upcoming::{UpcomingCharge, upcoming},
 };
-pub(crate) use self::{looks::look_due, renew::renew_due};
+pub(crate) use self::{looks::poll_due, renew::renew_due};
 use crate::{
     app::App,
     change::Change,
@@ -64,21 +64,21 @@ async fn audit(
     plan: &str,
 ) -> Result<(), sqlx::Error> {
     let Some(org) = account.as_org() else {
-        tell(change, account, None, &[("what", what), ("plan", plan)]);
+        publish_billing_event(change, account, None, &[("what", what), ("plan", plan)]);
         return Ok(());
     };
     let name: Option<OrgName> = db::orgs::find_name(&mut **change, org).await?;
     if let Some(name) = name {
-        let entry = db::audit::Entry::of_org(action, org, &name);
+        let entry = db::audit::NewAuditEntry::for_org(action, org, &name);
         change.audit(entry.with("what", what).with("plan", plan));
     }
     Ok(())
 }
 
 /// Sends an event to everyone who may see the account's billing.
-fn tell(change: &mut Change<'_>, account: &Account, org: Option<OrgName>, detail: &[(&str, &str)]) {
+fn publish_billing_event(change: &mut Change<'_>, account: &Account, org: Option<OrgName>, detail: &[(&str, &str)]) {
     let detail = detail.iter().map(|(key, value)| ((*key).to_owned(), (*value).into())).collect();
-    let event = Event {
+    let event = AccountEvent {
         kind: KIND_BILLING.to_owned(),
         owner: account.clone(),
         org,
@@ -92,5 +92,5 @@ fn tell(change: &mut Change<'_>, account: &Account, org: Option<OrgName>, detail
         told_from: Role::Admin,
         changes_members: false,
     };
-    change.tell(event);
+    change.publish(event);
 }

@@ -11,12 +11,12 @@ use crate::{change::Change, error::ApiError};
 /// Proof that the actor may decide about an account's money: a person about their own, an owner about their
 /// organization's.
 #[derive(Debug)]
-pub struct Payer {
+pub struct BillingPermit {
     account: Account,
     owner: Option<OrgPermit<Owner>>,
 }
 
-impl Payer {
+impl BillingPermit {
     /// Returns the account that pays.
     pub fn account(&self) -> &Account {
         &self.account
@@ -33,13 +33,13 @@ impl Payer {
     }
 }
 
-impl From<UserId> for Payer {
+impl From<UserId> for BillingPermit {
     fn from(user: UserId) -> Self {
         Self { account: Account::User(user), owner: None }
     }
 }
 
-impl From<OrgPermit<Owner>> for Payer {
+impl From<OrgPermit<Owner>> for BillingPermit {
     fn from(owner: OrgPermit<Owner>) -> Self {
         Self { account: Account::Org(owner.id.clone()), owner: Some(owner) }
     }

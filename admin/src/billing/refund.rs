@@ -15,11 +15,11 @@ use domain::{
     billing::{
         Cents,
         invoice::InvoiceKind,
-        payment::{PaymentState, Reversal, ReversalState},
+        payment::{PaymentState, ReversalKind, ReversalState},
     },
 };
 
-use super::{provider, reverse, schedule::after_silence, settle::Case};
+use super::{provider, reverse, schedule::next_call_retry, settle::PaymentContext};
 use crate::{
     app::App,
     error::ApiError,
@@ -29,15 +29,15 @@ use crate::{
 /// Refunds all or part of what was paid on an invoice. The credit note is issued once the money has been returned.
 pub async fn refund(app: &App, invoice: &InvoiceId, total: Cents, reason: &str) -> Result<ReversalId, ApiError> {
     let provider = provider(app)?;
-    let invoice = invoices::find_id(&app.db, invoice).await?.ok_or_else(|| ApiError::not_found("invoice"))?;
+    let invoice = invoices::find_by_id(&app.db, invoice).await?.ok_or_else(|| ApiError::not_found("invoice"))?;
     if invoice.kind != InvoiceKind::Invoice {
         return Err(ApiError::invalid("A credit note cannot be refunded; name the invoice that it corrects."));
     }
     let found = payments::find(&app.db, &invoice.payment_id).await?;
     let payment = found.ok_or_else(|| ApiError::not_found("payment"))?;
     let mut change = app.change(Actor::Platform).await?;
-    let case = Case::lock(&mut change, &payment).await.map_err(ApiError::internal)?;
-    let back = reversals::of_payment(&mut *change, &payment.id).await?;
+    let case = PaymentContext::lock(&mut change, &payment).await.map_err(ApiError::internal)?;
+    let back = reversals::list_for_payment(&mut *change, &payment.id).await?;
     let back = back.iter().filter(|reversal| reversal.state != ReversalState::Canceled);
     let left = case.payment.total_cents.0 - back.map(|reversal| reversal.total_cents.0).sum::<i64>();
     if case.payment.state != PaymentState::Paid || total.0 <= 0 || total.0 > left {
@@ -47,7 +47,7 @@ pub async fn refund(app: &App, invoice: &InvoiceId, total: Cents, reason: &str) 
     let reversal = PaymentReversal {
         id: ReversalId::new(now),
         payment_id: payment.id.clone(),
-        kind: Reversal::Refund,
+        kind: ReversalKind::Refund,
         total_cents: total,
         state: ReversalState::Pending,
         provider_id: None,
@@ -60,7 +60,7 @@ pub async fn refund(app: &App, invoice: &InvoiceId, total: Cents, reason: &str) 
     case.store(&mut change).await?;
     change.commit_without_waiting().await?;
     // A request that fails now is retried by the job.
-    match ask(app, provider, &payment, &reversal).await {
+    match request_refund(app, provider, &payment, &reversal).await {
         Ok(None) => {}
         Ok(Some(refusal)) => {
             return Err(ApiError::invalid(format!("The payment provider will not refund it: {refusal}.")));
@@ -80,9 +80,9 @@ pub async fn refund_by_number(
     total: Option<Cents>,
     reason: &str,
 ) -> anyhow::Result<(ReversalId, Cents)> {
-    let invoice = invoices::find_number(&app.db, number).await?;
+    let invoice = invoices::find_by_number(&app.db, number).await?;
     let invoice = invoice.with_context(|| format!("there is no invoice {number}"))?;
-    let back = reversals::of_payment(&app.db, &invoice.payment_id).await?;
+    let back = reversals::list_for_payment(&app.db, &invoice.payment_id).await?;
     let back = back.iter().filter(|reversal| reversal.state != ReversalState::Canceled);
     let left = invoice.total_cents.0 - back.map(|reversal| reversal.total_cents.0).sum::<i64>();
     let total = total.unwrap_or(Cents(left));
@@ -92,17 +92,21 @@ pub async fn refund_by_number(
     Ok((id, total))
 }
 
-pub(crate) async fn ask_refunds(app: &App, provider: &dyn PaymentProvider, payment: &Payment) -> anyhow::Result<()> {
-    for reversal in reversals::of_payment(&app.db, &payment.id).await? {
+pub(crate) async fn request_refunds(
+    app: &App,
+    provider: &dyn PaymentProvider,
+    payment: &Payment,
+) -> anyhow::Result<()> {
+    for reversal in reversals::list_for_payment(&app.db, &payment.id).await? {
         if reversal.state == ReversalState::Pending && reversal.provider_id.is_none() {
-            ask(app, provider, payment, &reversal).await?;
+            request_refund(app, provider, payment, &reversal).await?;
         }
     }
     Ok(())
 }
 
 /// Requests a refund from the provider, and records the response. Returns the reason if the provider refuses it.
-async fn ask(
+async fn request_refund(
     app: &App,
     provider: &dyn PaymentProvider,
     payment: &Payment,
@@ -114,20 +118,20 @@ async fn ask(
     let told = match provider.refund(&order).await {
         Ok(told) => Ok(ProviderReversal { order: Some(reversal.id.clone()), ..told }),
         Err(PaymentError::Unavailable { reason, retry_after }) => {
-            let next = after_silence(payment.look_failures, retry_after, app.clock.now());
-            payments::look_later(&app.db, &payment.id, next).await?;
+            let next = next_call_retry(payment.look_failures, retry_after, app.clock.now());
+            payments::postpone_check(&app.db, &payment.id, next).await?;
             anyhow::bail!("the payment provider does not answer: {reason}");
         }
         Err(refusal @ (PaymentError::Refused(_) | PaymentError::Unknown)) => Err(refusal.to_string()),
     };
     let mut change = app.change(Actor::Platform).await?;
-    let mut case = Case::lock(&mut change, payment).await?;
+    let mut case = PaymentContext::lock(&mut change, payment).await?;
     match &told {
-        Ok(told) => reverse::apply(app, &mut change, &mut case, std::slice::from_ref(told), false).await?,
+        Ok(told) => reverse::apply_reversals(app, &mut change, &mut case, std::slice::from_ref(told), false).await?,
         Err(refusal) => {
             tracing::error!(reversal = %reversal.id, refusal, "a refund was refused");
             let now = change.now();
-            let known = reversals::of_payment(&mut *change, &payment.id).await?;
+            let known = reversals::list_for_payment(&mut *change, &payment.id).await?;
             // A concurrent request may have succeeded meanwhile.
             let is_open = |known: &&PaymentReversal| {
                 known.id == reversal.id && known.state == ReversalState::Pending && known.provider_id.is_none()

@@ -11,13 +11,14 @@ use db::{
 };
 use domain::{
     SubscriptionId,
-    billing::{Cents, payment::Sequence, subscription::EndReason},
-    changes::Subject,
+    billing::{Cents, payment::PaymentSequence, subscription::EndReason},
+    changes::ChangeSubject,
 };
 use futures_util::{StreamExt as _, stream};
 
 use super::{
-    Terms, charge::charge, checkout::new_payment, end::end, schedule::after_trouble, terms::TermsError, upgrade,
+    PaymentTerms, charge::charge, checkout::new_payment, end::end, schedule::next_renewal_retry, terms::TermsError,
+    upgrade,
 };
 use crate::{app::App, change::Change, metrics, payments::ProviderKind};
 
@@ -28,11 +29,11 @@ const PAUSE: Duration = Duration::from_hours(6);
 /// Does what is due for at most `limit` subscriptions: ends them, or records their charges and then sends these to the
 /// provider. Returns how many were due. If it is interrupted, a job finds the recorded charges.
 pub(crate) async fn renew_due(app: &App, limit: i64) -> anyhow::Result<usize> {
-    let (count, charges) = match begin_together(app, limit).await {
+    let (count, charges) = match renew_batch(app, limit).await {
         Ok(begun) => begun,
         Err(error) => {
             tracing::warn!(%error, "a batch of renewals failed; each of them is done by itself");
-            begin_each(app, limit).await?
+            renew_each(app, limit).await?
         }
     };
     let Some(provider) = app.payments.as_deref() else { return Ok(count) };
@@ -50,32 +51,32 @@ pub(crate) async fn renew_due(app: &App, limit: i64) -> anyhow::Result<usize> {
 }
 
 /// Starts what is due for at most `limit` subscriptions, in one transaction. Returns their number and their charges.
-async fn begin_together(app: &App, limit: i64) -> Result<(usize, Vec<Payment>), sqlx::Error> {
+async fn renew_batch(app: &App, limit: i64) -> Result<(usize, Vec<Payment>), sqlx::Error> {
     let mut change = app.change(Actor::Platform).await?;
     let now = change.now();
     let due = subscriptions::lock_due(&mut change, now, limit).await?;
     let count = due.len();
     let mut charges = Vec::with_capacity(count);
     for mut subscription in due {
-        charges.extend(begin(app, &mut change, &mut subscription).await?);
+        charges.extend(renew(app, &mut change, &mut subscription).await?);
         subscriptions::store(&mut change, &subscription).await?;
     }
     change.commit_without_waiting().await?;
     Ok((count, charges))
 }
 
-/// Does what [`begin_together`] does, with one transaction for each subscription. A subscription that fails is
+/// Does what [`renew_batch`] does, with one transaction for each subscription. A subscription that fails is
 /// postponed, so that it does not block those behind it.
-async fn begin_each(app: &App, limit: i64) -> Result<(usize, Vec<Payment>), sqlx::Error> {
+async fn renew_each(app: &App, limit: i64) -> Result<(usize, Vec<Payment>), sqlx::Error> {
     let now = app.clock.now();
-    let due = subscriptions::due(&app.db, now, limit).await?;
+    let due = subscriptions::list_due(&app.db, now, limit).await?;
     let mut charges = Vec::new();
     for DueSubscription { id, since } in &due {
-        match begin_one(app, id).await {
+        match renew_one(app, id).await {
             Ok(charge) => charges.extend(charge),
             Err(error) => {
-                let next = after_trouble(*since, now);
-                subscriptions::put_off(&app.db, id, now, next).await?;
+                let next = next_renewal_retry(*since, now);
+                subscriptions::postpone(&app.db, id, now, next).await?;
                 metrics::renewal_put_off();
                 tracing::error!(subscription = %id, %next, %error, "a subscription cannot be renewed, and is put off");
             }
@@ -84,18 +85,18 @@ async fn begin_each(app: &App, limit: i64) -> Result<(usize, Vec<Payment>), sqlx
     Ok((due.len(), charges))
 }
 
-async fn begin_one(app: &App, id: &SubscriptionId) -> Result<Option<Payment>, sqlx::Error> {
+async fn renew_one(app: &App, id: &SubscriptionId) -> Result<Option<Payment>, sqlx::Error> {
     let mut change = app.change(Actor::Platform).await?;
     let now = change.now();
     let Some(mut subscription) = subscriptions::lock_one_due(&mut change, id, now).await? else { return Ok(None) };
-    let charge = begin(app, &mut change, &mut subscription).await?;
+    let charge = renew(app, &mut change, &mut subscription).await?;
     subscriptions::store(&mut change, &subscription).await?;
     change.commit_without_waiting().await?;
     Ok(charge)
 }
 
 /// Decides what is due for a locked subscription. Returns the charge that it recorded, if any.
-async fn begin(
+async fn renew(
     app: &App,
     change: &mut Change<'_>,
     subscription: &mut Subscription,
@@ -105,7 +106,7 @@ async fn begin(
     if !subscription.status.is_entitled() {
         return Ok(None);
     }
-    let of_month = payments::lock_of_month(change, &subscription.id, subscription.due_period).await?;
+    let of_month = payments::lock_month(change, &subscription.id, subscription.due_period).await?;
     if of_month.iter().any(Payment::is_live) {
         return Ok(None);
     }
@@ -117,37 +118,39 @@ async fn begin(
         let next = subscription.next_plan.take().filter(|next| app.plans().find(next).is_some());
         if let Some(next) = next {
             subscription.plan = next;
-            change.touch(Subject::Plan(subscription.account.clone().into()));
+            change.touch(ChangeSubject::Plan(subscription.account.clone().into()));
         }
     }
-    let (terms, provider) = match (Terms::of_next(app, change, subscription).await, app.payments.as_deref()) {
-        (Ok(terms), Some(provider)) => (terms, provider.kind()),
-        (Err(TermsError::Db(error)), _) => return Err(error),
-        (terms, _) => {
-            let error =
-                terms.err().map_or_else(|| "there is no payment provider".to_owned(), |error| error.to_string());
-            tracing::error!(subscription = %subscription.id, error, "a subscription cannot be charged");
-            subscription.next_attempt_at = Some(now + PAUSE);
-            return Ok(None);
-        }
-    };
+    let (terms, provider) =
+        match (PaymentTerms::for_next_charge(app, change, subscription).await, app.payments.as_deref()) {
+            (Ok(terms), Some(provider)) => (terms, provider.kind()),
+            (Err(TermsError::Db(error)), _) => return Err(error),
+            (terms, _) => {
+                let error =
+                    terms.err().map_or_else(|| "there is no payment provider".to_owned(), |error| error.to_string());
+                tracing::error!(subscription = %subscription.id, error, "a subscription cannot be charged");
+                subscription.next_attempt_at = Some(now + PAUSE);
+                return Ok(None);
+            }
+        };
     if terms.amounts.total == Cents::ZERO {
         subscription.begin_period(subscription.due_period);
         return Ok(None);
     }
-    record(change, subscription, &of_month, &terms, provider).await.map(Some)
+    record_charge(change, subscription, &of_month, &terms, provider).await.map(Some)
 }
 
-async fn record(
+async fn record_charge(
     change: &mut Change<'_>,
     subscription: &Subscription,
     of_month: &[Payment],
-    terms: &Terms,
+    terms: &PaymentTerms,
     provider: ProviderKind,
 ) -> Result<Payment, sqlx::Error> {
     let attempt = of_month.iter().map(|payment| payment.attempt.saturating_add(1)).max().unwrap_or(0);
     let (account, period, now) = (&subscription.account, subscription.due_period, change.now());
-    let payment = new_payment(account, &subscription.id, Sequence::Recurring, period, attempt, terms, provider, now)?;
+    let payment =
+        new_payment(account, &subscription.id, PaymentSequence::Recurring, period, attempt, terms, provider, now)?;
     payments::insert(change, &payment).await?;
     Ok(payment)
 }

@@ -10,7 +10,7 @@ use domain::{
     ReversalId,
     audit::Action,
     billing::{
-        payment::{Reversal, ReversalState},
+        payment::{ReversalKind, ReversalState},
         subscription::{EndReason, SubscriptionStatus},
     },
 };
@@ -19,8 +19,8 @@ use super::{
     audit,
     end::end,
     invoice,
-    schedule::{REFUND_LISTED_WITHIN, next_attempt},
-    settle::{Case, refund_surplus},
+    schedule::{REFUND_LISTED_WITHIN, next_charge_attempt},
+    settle::{PaymentContext, refund_surplus},
 };
 use crate::{
     app::App,
@@ -31,14 +31,14 @@ use crate::{
 
 /// Applies the reversals that the provider reports for a paid payment. If `is_complete`, the list holds all there are:
 /// a reversal that it no longer lists was cancelled.
-pub(super) async fn apply(
+pub(super) async fn apply_reversals(
     app: &App,
     change: &mut Change<'_>,
-    case: &mut Case,
+    case: &mut PaymentContext,
     told: &[ProviderReversal],
     is_complete: bool,
 ) -> anyhow::Result<()> {
-    let mut known = reversals::of_payment(&mut **change, &case.payment.id).await?;
+    let mut known = reversals::list_for_payment(&mut **change, &case.payment.id).await?;
     if known.is_empty() && told.is_empty() {
         return Ok(());
     }
@@ -63,7 +63,7 @@ pub(super) async fn apply(
             });
         }
         known[place].provider_id.get_or_insert_with(|| told.id.clone());
-        become_state(app, change, case, &mut known[place], told.state).await?;
+        set_reversal_state(app, change, case, &mut known[place], told.state).await?;
     }
     if is_complete {
         for reversal in &mut known {
@@ -71,17 +71,17 @@ pub(super) async fn apply(
             let may_be_late = now.since(reversal.created_at) < REFUND_LISTED_WITHIN;
             let is_asked = reversal.provider_id.is_some() && reversal.state == ReversalState::Pending;
             if is_asked && !is_named && !may_be_late {
-                become_state(app, change, case, reversal, ReversalState::Canceled).await?;
+                set_reversal_state(app, change, case, reversal, ReversalState::Canceled).await?;
             }
         }
     }
     Ok(invoice::update_status(change, &case.payment, &known).await?)
 }
 
-async fn become_state(
+async fn set_reversal_state(
     app: &App,
     change: &mut Change<'_>,
-    case: &mut Case,
+    case: &mut PaymentContext,
     reversal: &mut PaymentReversal,
     state: ReversalState,
 ) -> anyhow::Result<()> {
@@ -93,7 +93,7 @@ async fn become_state(
         (ReversalState::Canceled, ReversalState::Done)
             if reversal.settled_at.is_some() && was_done(change, reversal).await? =>
         {
-            case.differ(format!("the {:?} {} was called off, and is done now", reversal.kind, reversal.id));
+            case.record_difference(format!("the {:?} {} was called off, and is done now", reversal.kind, reversal.id));
             false
         }
         _ => before != state,
@@ -106,14 +106,14 @@ async fn become_state(
     match (is_news, before, state) {
         (true, _, ReversalState::Done) => {
             invoice::issue_credit_note(change, &case.payment, &case.terms, reversal).await?;
-            if reversal.kind == Reversal::Chargeback {
+            if reversal.kind == ReversalKind::Chargeback {
                 charge_back(app, change, case, reversal).await?;
             }
         }
         (true, ReversalState::Done, ReversalState::Canceled) => {
             invoice::restore(change, &case.payment, &case.terms, reversal).await?;
-            if reversal.kind == Reversal::Chargeback {
-                come_back(change, case).await?;
+            if reversal.kind == ReversalKind::Chargeback {
+                undo_charge_back(change, case).await?;
             }
         }
         _ => {}
@@ -122,7 +122,7 @@ async fn become_state(
 }
 
 async fn was_done(change: &mut Change<'_>, reversal: &PaymentReversal) -> Result<bool, sqlx::Error> {
-    let issued = db::billing::invoices::of_payment(&mut **change, &reversal.payment_id).await?;
+    let issued = db::billing::invoices::list_for_payment(&mut **change, &reversal.payment_id).await?;
     Ok(issued.iter().any(|note| note.reversal_id.as_ref() == Some(&reversal.id)))
 }
 
@@ -131,24 +131,24 @@ async fn was_done(change: &mut Change<'_>, reversal: &PaymentReversal) -> Result
 async fn charge_back(
     app: &App,
     change: &mut Change<'_>,
-    case: &mut Case,
+    case: &mut PaymentContext,
     reversal: &PaymentReversal,
 ) -> anyhow::Result<()> {
     let now = change.now();
-    let issued = db::billing::invoices::of_payment(&mut **change, &case.payment.id).await?;
-    if let Some(invoice) = invoice::original(&issued) {
+    let issued = db::billing::invoices::list_for_payment(&mut **change, &case.payment.id).await?;
+    if let Some(invoice) = invoice::find_original(&issued) {
         let notice = Notice::ChargedBack { number: invoice.number.clone(), total: reversal.total_cents };
         notify(change, &case.payment.account, &format!("charged_back/{}", reversal.id), &notice, None, now).await?;
     }
     let covered = std::mem::replace(&mut case.payment.covers, false);
-    let Case { payment, subscription, .. } = case;
+    let PaymentContext { payment, subscription, .. } = case;
     let is_present = subscription.status.is_entitled()
         && payment.period == subscription.period
         && subscription.due_period > subscription.period;
     if !covered {
         return Ok(());
     }
-    let of_next_month = payments::lock_of_month(change, &subscription.id, subscription.due_period).await?;
+    let of_next_month = payments::lock_month(change, &subscription.id, subscription.due_period).await?;
     if !is_present || of_next_month.iter().any(Payment::is_live) {
         // A past month cannot be charged again, and the account gets no further one on credit.
         if subscription.status.is_entitled() && payment.period <= subscription.period {
@@ -163,7 +163,7 @@ async fn charge_back(
     subscription.due_period = subscription.period;
     subscription.status = SubscriptionStatus::PastDue;
     subscription.failures = 1;
-    subscription.next_attempt_at = next_attempt(subscription.failures, now);
+    subscription.next_attempt_at = next_charge_attempt(subscription.failures, now);
     Ok(())
 }
 
@@ -171,15 +171,15 @@ async fn charge_back(
 ///
 /// If the subscription ended for lack of that money, it resumes while the month lasts and the account has no other
 /// subscription; afterwards the money is refunded, because the account did not get the whole month.
-async fn come_back(change: &mut Change<'_>, case: &mut Case) -> anyhow::Result<()> {
+async fn undo_charge_back(change: &mut Change<'_>, case: &mut PaymentContext) -> anyhow::Result<()> {
     let now = change.now();
     let account_exists = customers::exists(&mut **change, &case.payment.account).await?;
-    let Case { payment, subscription, .. } = &*case;
+    let PaymentContext { payment, subscription, .. } = &*case;
     let (is_entitled, due) = (subscription.status.is_entitled(), subscription.due_period);
     let is_of_subscription = subscription.anchored_at.is_some() && payment.period <= due;
-    let end_of_month = subscription.start_of(payment.period.saturating_add(1));
+    let end_of_month = subscription.month_start(payment.period.saturating_add(1));
     let is_cut_off = subscription.ended_at.zip(end_of_month).is_some_and(|(ended, end)| ended < end);
-    let can_go_on = account_exists && case.month_lasts(now) && !case.has_other_entitled_subscription();
+    let can_go_on = account_exists && case.is_month_current(now) && !case.has_other_entitled_subscription();
     let is_had = is_of_subscription && (!is_cut_off || can_go_on);
     if !is_had || case.has_other_live_payment() {
         return Ok(refund_surplus(change, &case.payment).await?);

@@ -1,13 +1,13 @@
 //! The terms of a payment: the content of its invoice, fixed before the provider is contacted.
 
-use config::Seller;
+use config::InvoiceSeller;
 use db::billing::{payments, profiles, subscriptions::Subscription};
 use domain::{
     Account, Timestamp,
     billing::{
         Cents, Country,
         details::{Address, InvoiceLine},
-        vat::{Amounts, Treatment, VatNumber, VatStatus},
+        vat::{SaleAmounts, VatNumber, VatStatus, VatTreatment},
     },
 };
 use serde::{Deserialize, Serialize};
@@ -21,24 +21,24 @@ use crate::{
 
 /// The content of a payment's invoice, fixed when the payment was created.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Terms {
+pub struct PaymentTerms {
     /// The plan's id.
     pub plan: String,
     /// The plan's display name.
     pub plan_name: String,
     /// The seller.
-    pub seller: Seller,
+    pub seller: InvoiceSeller,
     /// The buyer.
-    pub buyer: Buyer,
+    pub buyer: InvoiceBuyer,
     /// The treatment of VAT.
-    pub treatment: Treatment,
+    pub treatment: VatTreatment,
     /// The amounts.
-    pub amounts: Amounts,
+    pub amounts: SaleAmounts,
 }
 
 /// The buyer, as named on the invoice.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Buyer {
+pub struct InvoiceBuyer {
     /// The account.
     pub account: Account,
     /// The name.
@@ -74,10 +74,10 @@ pub enum TermsError {
     Db(#[from] sqlx::Error),
 }
 
-impl Terms {
+impl PaymentTerms {
     /// Returns the terms on which the account gets a month of `plan` that begins at `start`, with today's prices and
     /// billing details.
-    pub async fn of(
+    pub async fn for_month(
         app: &App,
         db: impl PgExecutor<'_>,
         account: &Account,
@@ -89,14 +89,14 @@ impl Terms {
         let profile = profiles::find(db, account).await?.ok_or(TermsError::NoProfile)?;
         let rates = &app.config.billing.vat_rates;
         let on = start.as_datetime().date();
-        let treatment = Treatment::of(rates, seller.country, profile.country, profile.vat(), on);
+        let treatment = VatTreatment::for_sale(rates, seller.country, profile.country, profile.vat(), on);
         Ok(Self {
             plan: plan.to_owned(),
             plan_name: found.name.clone(),
             treatment,
             amounts: treatment.amounts(Cents::from(found.price_cents)),
             seller,
-            buyer: Buyer {
+            buyer: InvoiceBuyer {
                 account: profile.account,
                 name: profile.name,
                 country: profile.country,
@@ -110,15 +110,15 @@ impl Terms {
     }
 
     /// Returns the terms of a subscription's next charge: for the month that is due, on the plan of that month.
-    pub(super) async fn of_next(
+    pub(super) async fn for_next_charge(
         app: &App,
         conn: &mut PgConnection,
         subscription: &Subscription,
     ) -> Result<Self, TermsError> {
         let Subscription { id, account, due_period, period, plan, .. } = subscription;
-        let start = subscription.start_of(*due_period).unwrap_or_else(|| app.clock.now());
+        let start = subscription.month_start(*due_period).unwrap_or_else(|| app.clock.now());
         // A charged-back month costs what it did, even if the plan has changed in the course of it.
-        let plan = match payments::plan_of_month(&mut *conn, id, *due_period).await? {
+        let plan = match payments::find_month_plan(&mut *conn, id, *due_period).await? {
             Some(before) if due_period == period => before,
             _ if due_period == period => plan.clone(),
             _ => match &subscription.next_plan {
@@ -126,7 +126,7 @@ impl Terms {
                 _ => plan.clone(),
             },
         };
-        Self::of(app, conn, account, &plan, start).await
+        Self::for_month(app, conn, account, &plan, start).await
     }
 
     pub(super) fn description(&self) -> String {

@@ -19,23 +19,23 @@ pub(super) async fn is_unpaid(
     conn: &mut PgConnection,
     subscription: &Subscription,
 ) -> Result<bool, sqlx::Error> {
-    let charged = payments::plan_of_month(conn, &subscription.id, subscription.period).await?;
+    let charged = payments::find_month_plan(conn, &subscription.id, subscription.period).await?;
     let price = |plan: &str| app.plans().find(plan).map(|plan| plan.price_cents);
     let prices = charged.and_then(|charged| price(&charged)).zip(price(&subscription.plan));
     Ok(prices.is_some_and(|(charged, present)| charged < present))
 }
 
 /// Returns whether the account left a plan at the end of a subscription without paying as much for a month since.
-pub(super) async fn was_left_unpaid(
+pub(super) async fn has_left_unpaid_plan(
     app: &App,
     conn: &mut PgConnection,
     account: &Account,
 ) -> Result<bool, sqlx::Error> {
-    let left = subscriptions::plans_left(&mut *conn, account).await?;
+    let left = subscriptions::list_former_plans(&mut *conn, account).await?;
     if left.is_empty() {
         return Ok(false);
     }
-    let paid = payments::plans_paid(conn, account).await?;
+    let paid = payments::list_paid_plans(conn, account).await?;
     let price = |plan: &str| app.plans().find(plan).map(|plan| plan.price_cents);
     Ok(left.iter().any(|(left, since)| {
         // A plan that is no longer configured has no price to compare.

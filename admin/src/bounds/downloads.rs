@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use domain::PayingAccount;
-use fairness::{Bounds, Refused, Turns};
+use fairness::{ShareError, TurnBounds, TurnQueue};
 
-use super::{AccountTurn, TURN_WAIT, busy, too_much};
+use super::{AccountPermit, TURN_WAIT, busy, overloaded};
 use crate::error::ApiError;
 
 /// Concurrent downloads of deployments. Each takes some megabytes of memory.
@@ -24,14 +24,14 @@ const DOWNLOAD_RATE: u64 = 32 * 1024;
 
 /// Permits for downloads. Clones share them.
 #[derive(Debug, Clone)]
-pub struct Downloads {
-    turns: Turns<PayingAccount>,
+pub struct DownloadPermits {
+    turns: TurnQueue<PayingAccount>,
 }
 
-impl Downloads {
+impl DownloadPermits {
     pub(super) fn new() -> Self {
         Self {
-            turns: Turns::new(Bounds {
+            turns: TurnQueue::new(TurnBounds {
                 total: DOWNLOADS,
                 share: ACCOUNT_DOWNLOADS,
                 waiting: WAITING,
@@ -41,17 +41,17 @@ impl Downloads {
     }
 
     /// Waits for a permit to download a deployment of `account`.
-    pub async fn begin(&self, account: &PayingAccount) -> Result<AccountTurn, ApiError> {
+    pub async fn acquire(&self, account: &PayingAccount) -> Result<AccountPermit, ApiError> {
         self.turns.take(account, TURN_WAIT).await.map_err(|refused| match refused {
-            Refused::Share => {
+            ShareError::Share => {
                 busy("This account has as many downloads under way as it may at a time; please try again in a moment.")
             }
-            Refused::Full => too_much(),
+            ShareError::Full => overloaded(),
         })
     }
 
     /// Returns the maximum duration of a download of `bytes` bytes.
-    pub fn longest(bytes: u64) -> Duration {
+    pub fn max_duration(bytes: u64) -> Duration {
         DOWNLOAD_TIME + Duration::from_secs(bytes / DOWNLOAD_RATE)
     }
 }
@@ -65,21 +65,21 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn nobody_has_all_downloads() {
-        let downloads = Downloads::new();
+        let downloads = DownloadPermits::new();
         let account = || PayingAccount::from(UserId::new(Clock::system().now()));
         let (greedy, modest) = (account(), account());
         let mut held = Vec::new();
         for _ in 0..ACCOUNT_DOWNLOADS {
-            held.push(downloads.begin(&greedy).await.unwrap());
+            held.push(downloads.acquire(&greedy).await.unwrap());
         }
-        assert_eq!(downloads.begin(&greedy).await.unwrap_err().code(), Code::Busy);
-        drop(downloads.begin(&modest).await.unwrap());
+        assert_eq!(downloads.acquire(&greedy).await.unwrap_err().code(), Code::Busy);
+        drop(downloads.acquire(&modest).await.unwrap());
         held.pop();
-        drop(downloads.begin(&greedy).await.unwrap());
+        drop(downloads.acquire(&greedy).await.unwrap());
     }
 
     #[test]
     fn the_largest_deployment_may_be_taken_slowly() {
-        assert!(Downloads::longest(domain::limits::DEPLOYMENT_BYTES) > Duration::from_hours(2));
+        assert!(DownloadPermits::max_duration(domain::limits::DEPLOYMENT_BYTES) > Duration::from_hours(2));
     }
 }

@@ -7,13 +7,13 @@ use std::{
     time::Duration,
 };
 
-use fairness::{Bounds, Client, Turn, Turns};
+use fairness::{Client, TurnBounds, TurnPermit, TurnQueue};
 use tokio::{
     sync::watch,
     time::{Instant, sleep_until},
 };
 
-use super::{TURN_WAIT, too_much};
+use super::{TURN_WAIT, overloaded};
 use crate::error::ApiError;
 
 /// Concurrent payment checks. Each waits for the provider.
@@ -30,13 +30,13 @@ const REMEMBERED: usize = 16_384;
 
 /// Permits for payment checks. Clones share them.
 #[derive(Debug, Clone)]
-pub struct PaymentLooks {
-    turns: Turns<Client>,
-    recent: Arc<Mutex<HashMap<String, Recent>>>,
+pub struct PaymentChecks {
+    turns: TurnQueue<Client>,
+    recent: Arc<Mutex<HashMap<String, RecentCheck>>>,
 }
 
 #[derive(Debug)]
-struct Recent {
+struct RecentCheck {
     begun: u64,
     /// Whether a webhook waits for another check.
     is_wanted: bool,
@@ -45,16 +45,16 @@ struct Recent {
 
 /// The handling of a webhook about a payment.
 #[derive(Debug)]
-pub enum LookTurn {
+pub enum CheckTurn {
     /// The webhook starts a check.
-    First(PaymentLook),
+    First(PaymentCheck),
     /// A recent check may have missed the change that the webhook announces: the webhook waits for the next one.
-    Joined(NextLook),
+    Joined(NextCheck),
 }
 
 /// The next check of a payment, made by another webhook's task.
 #[derive(Debug)]
-pub struct NextLook {
+pub struct NextCheck {
     number: u64,
     ended: watch::Receiver<u64>,
 }
@@ -62,75 +62,75 @@ pub struct NextLook {
 /// The exclusive right to check a payment, repeatedly if needed, until it is dropped.
 #[derive(Debug)]
 #[must_use = "a turn that is dropped is given back"]
-pub struct PaymentLook {
-    looks: PaymentLooks,
+pub struct PaymentCheck {
+    looks: PaymentChecks,
     id: String,
     client: Client,
     begun_at: Instant,
     ended: watch::Sender<u64>,
 }
 
-impl PaymentLooks {
+impl PaymentChecks {
     pub(super) fn new() -> Self {
-        let bounds = Bounds { total: LOOKS, share: CLIENT_LOOKS, waiting: WAITING, waiting_share: CLIENT_WAITING };
-        Self { turns: Turns::new(bounds), recent: Arc::default() }
+        let bounds = TurnBounds { total: LOOKS, share: CLIENT_LOOKS, waiting: WAITING, waiting_share: CLIENT_WAITING };
+        Self { turns: TurnQueue::new(bounds), recent: Arc::default() }
     }
 
     /// Joins the next check, if the payment was checked recently.
-    pub fn join(&self, id: &str) -> Option<NextLook> {
-        self.recent().get_mut(id).map(Recent::join)
+    pub fn join(&self, id: &str) -> Option<NextCheck> {
+        self.recent().get_mut(id).map(RecentCheck::join)
     }
 
     /// Starts to check a payment for a client, or joins the next check if one has started.
-    pub fn begin(&self, id: &str, client: Client) -> Result<LookTurn, ApiError> {
+    pub fn begin(&self, id: &str, client: Client) -> Result<CheckTurn, ApiError> {
         let mut recent = self.recent();
         if let Some(known) = recent.get_mut(id) {
-            return Ok(LookTurn::Joined(known.join()));
+            return Ok(CheckTurn::Joined(known.join()));
         }
         if recent.len() >= REMEMBERED {
-            return Err(too_much());
+            return Err(overloaded());
         }
         let (ended, receiver) = watch::channel(0);
-        recent.insert(id.to_owned(), Recent { begun: 1, is_wanted: false, ended: receiver });
+        recent.insert(id.to_owned(), RecentCheck { begun: 1, is_wanted: false, ended: receiver });
         drop(recent);
         let (looks, id) = (self.clone(), id.to_owned());
-        Ok(LookTurn::First(PaymentLook { looks, id, client, begun_at: Instant::now(), ended }))
+        Ok(CheckTurn::First(PaymentCheck { looks, id, client, begun_at: Instant::now(), ended }))
     }
 
-    fn recent(&self) -> MutexGuard<'_, HashMap<String, Recent>> {
+    fn recent(&self) -> MutexGuard<'_, HashMap<String, RecentCheck>> {
         // The lock is never poisoned: no code panics while holding it.
         self.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Recent {
-    fn join(&mut self) -> NextLook {
+impl RecentCheck {
+    fn join(&mut self) -> NextCheck {
         self.is_wanted = true;
-        NextLook { number: self.begun + 1, ended: self.ended.clone() }
+        NextCheck { number: self.begun + 1, ended: self.ended.clone() }
     }
 }
 
-impl NextLook {
+impl NextCheck {
     /// Waits until the check has finished, successfully or not.
-    pub async fn ended(mut self) {
+    pub async fn wait(mut self) {
         // An error means that the checking task is gone.
         let _ = self.ended.wait_for(|&number| number >= self.number).await;
     }
 }
 
-impl PaymentLook {
+impl PaymentCheck {
     /// Returns the payment's id at its provider.
     pub fn id(&self) -> &str {
         &self.id
     }
 
     /// Waits for a permit of the client.
-    pub async fn turn(&self) -> Result<Turn<Client>, ApiError> {
-        self.looks.turns.take(&self.client, TURN_WAIT).await.map_err(|_| too_much())
+    pub async fn acquire(&self) -> Result<TurnPermit<Client>, ApiError> {
+        self.looks.turns.take(&self.client, TURN_WAIT).await.map_err(|_| overloaded())
     }
 
     /// Returns whether a webhook waits for a check that has not started.
-    pub fn is_wanted(&self) -> bool {
+    pub fn has_waiters(&self) -> bool {
         self.looks
             .recent()
             .get(&self.id)
@@ -138,7 +138,7 @@ impl PaymentLook {
     }
 
     /// Records a finished check and waits until the next may start. Returns false for good if no webhook waits for one.
-    pub async fn is_wanted_again(&mut self) -> bool {
+    pub async fn finish_and_wait(&mut self) -> bool {
         let number = self.looks.recent().get(&self.id).map_or(0, |recent| recent.begun);
         self.ended.send_replace(number);
         sleep_until(self.begun_at + PAUSE).await;
@@ -159,7 +159,7 @@ impl PaymentLook {
     }
 }
 
-impl Drop for PaymentLook {
+impl Drop for PaymentCheck {
     fn drop(&mut self) {
         let mut recent = self.looks.recent();
         // The entry belongs to another check if this one had already ended.
@@ -179,31 +179,31 @@ mod tests {
         IpAddr::from([192, 0, 2, last]).into()
     }
 
-    fn first(looks: &PaymentLooks, id: &str) -> PaymentLook {
+    fn first(looks: &PaymentChecks, id: &str) -> PaymentCheck {
         match looks.begin(id, client(1)).unwrap() {
-            LookTurn::First(look) => look,
-            LookTurn::Joined(_) => panic!("{id} is looked at already"),
+            CheckTurn::First(look) => look,
+            CheckTurn::Joined(_) => panic!("{id} is looked at already"),
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn webhooks_about_one_payment_share_the_look_that_follows() {
-        let looks = PaymentLooks::new();
+        let looks = PaymentChecks::new();
         let mut look = first(&looks, "tr_1");
         let joined: Vec<_> = (0..1_000).map(|_| looks.join("tr_1").unwrap()).collect();
         assert!(looks.join("tr_2").is_none());
-        assert!(matches!(looks.begin("tr_1", client(2)), Ok(LookTurn::Joined(_))));
+        assert!(matches!(looks.begin("tr_1", client(2)), Ok(CheckTurn::Joined(_))));
         let began = Instant::now();
-        assert!(look.is_wanted_again().await, "the one look for all of them");
+        assert!(look.finish_and_wait().await, "the one look for all of them");
         assert_eq!(began.elapsed(), PAUSE);
         let waiting = tokio::spawn(async move {
             for next in joined {
-                next.ended().await;
+                next.wait().await;
             }
         });
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished(), "the first look was too early for them");
-        assert!(!look.is_wanted_again().await);
+        assert!(!look.finish_and_wait().await);
         waiting.await.unwrap();
         // The check is over, so the next webhook starts a new one.
         drop(first(&looks, "tr_1"));
@@ -213,25 +213,25 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_look_that_breaks_off_holds_nobody() {
-        let looks = PaymentLooks::new();
+        let looks = PaymentChecks::new();
         let look = first(&looks, "tr_1");
         let joined = looks.join("tr_1").unwrap();
         drop(look);
-        joined.ended().await;
+        joined.wait().await;
         drop(first(&looks, "tr_1"));
     }
 
     #[tokio::test(start_paused = true)]
     async fn one_client_has_a_share_of_the_looks() {
-        let looks = PaymentLooks::new();
+        let looks = PaymentChecks::new();
         let begun: Vec<_> = (0..CLIENT_LOOKS).map(|number| first(&looks, &format!("tr_{number}"))).collect();
         let mut held = Vec::new();
         for look in &begun {
-            held.push(look.turn().await.unwrap());
+            held.push(look.acquire().await.unwrap());
         }
         let one_more = first(&looks, "tr_more");
-        assert!(one_more.turn().await.is_err());
-        let LookTurn::First(other) = looks.begin("tr_other", client(2)).unwrap() else { panic!("it is nobody's") };
-        assert!(other.turn().await.is_ok());
+        assert!(one_more.acquire().await.is_err());
+        let CheckTurn::First(other) = looks.begin("tr_other", client(2)).unwrap() else { panic!("it is nobody's") };
+        assert!(other.acquire().await.is_ok());
     }
 }

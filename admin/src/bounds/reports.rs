@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use domain::{PayingAccount, ProjectId};
-use fairness::{Bounds, Client, Refused, Turn, Turns};
+use fairness::{Client, ShareError, TurnBounds, TurnPermit, TurnQueue};
 
-use super::{AccountTurn, TURN_WAIT, too_much};
+use super::{AccountPermit, TURN_WAIT, overloaded};
 use crate::error::ApiError;
 
 /// Concurrent reports for members, fewer than there are connections to the database.
@@ -26,46 +26,46 @@ const WAITING: usize = 1_024;
 
 /// Permits for reports. Clones share them.
 #[derive(Debug, Clone)]
-pub struct Reports {
-    accounts: Turns<PayingAccount>,
-    readers: Turns<Client>,
-    links: Turns<ProjectId>,
+pub struct ReportPermits {
+    accounts: TurnQueue<PayingAccount>,
+    readers: TurnQueue<Client>,
+    links: TurnQueue<ProjectId>,
 }
 
 /// A permit to read a report through a public link.
 #[derive(Debug)]
 #[must_use = "a turn that is dropped is given back"]
-pub struct LinkTurn {
-    _reader: Turn<Client>,
-    _link: Turn<ProjectId>,
+pub struct LinkReportPermit {
+    _reader: TurnPermit<Client>,
+    _link: TurnPermit<ProjectId>,
 }
 
-impl Reports {
+impl ReportPermits {
     pub(super) fn new() -> Self {
-        let bounds = |total, share, waiting_share| Bounds { total, share, waiting: WAITING, waiting_share };
+        let bounds = |total, share, waiting_share| TurnBounds { total, share, waiting: WAITING, waiting_share };
         Self {
-            accounts: Turns::new(bounds(REPORTS, ACCOUNT_REPORTS, ACCOUNT_WAITING)),
-            readers: Turns::new(Bounds { total: READERS, share: CLIENT_READERS, waiting: 0, waiting_share: 0 }),
-            links: Turns::new(bounds(PUBLIC_REPORTS, PROJECT_REPORTS, PROJECT_WAITING)),
+            accounts: TurnQueue::new(bounds(REPORTS, ACCOUNT_REPORTS, ACCOUNT_WAITING)),
+            readers: TurnQueue::new(TurnBounds { total: READERS, share: CLIENT_READERS, waiting: 0, waiting_share: 0 }),
+            links: TurnQueue::new(bounds(PUBLIC_REPORTS, PROJECT_REPORTS, PROJECT_WAITING)),
         }
     }
 
     /// Waits for a permit to read a report on a project of `account`.
-    pub async fn of_account(&self, account: &PayingAccount) -> Result<AccountTurn, ApiError> {
-        self.accounts.take(account, TURN_WAIT).await.map_err(|_| too_much())
+    pub async fn acquire_for_account(&self, account: &PayingAccount) -> Result<AccountPermit, ApiError> {
+        self.accounts.take(account, TURN_WAIT).await.map_err(|_| overloaded())
     }
 
     /// Waits for a permit to read a further part of a report, for long: the client already has the first part.
-    pub async fn later_of_account(&self, account: &PayingAccount) -> Result<AccountTurn, Refused> {
+    pub async fn acquire_next_part(&self, account: &PayingAccount) -> Result<AccountPermit, ShareError> {
         self.accounts.take(account, PART_WAIT).await
     }
 
     /// Waits for a permit of the client to read a report through the link of `project`.
-    pub async fn by_link(&self, client: Client, project: &ProjectId) -> Result<LinkTurn, ApiError> {
+    pub async fn acquire_for_link(&self, client: Client, project: &ProjectId) -> Result<LinkReportPermit, ApiError> {
         // Do not wait for this permit: clients waiting for the link's permit would keep other clients from it.
-        let reader = self.readers.try_take(&client).map_err(|_| too_much())?;
-        let link = self.links.take(project, TURN_WAIT).await.map_err(|_| too_much())?;
-        Ok(LinkTurn { _reader: reader, _link: link })
+        let reader = self.readers.try_take(&client).map_err(|_| overloaded())?;
+        let link = self.links.take(project, TURN_WAIT).await.map_err(|_| overloaded())?;
+        Ok(LinkReportPermit { _reader: reader, _link: link })
     }
 }
 
@@ -79,28 +79,28 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn neither_a_client_nor_a_link_keeps_others_from_theirs() {
-        let reports = Reports::new();
+        let reports = ReportPermits::new();
         let client = |last: u8| Client::from(IpAddr::from([192, 0, 2, last]));
         let project = || ProjectId::new(Clock::system().now());
         let (flooded, other) = (project(), project());
-        let held = reports.by_link(client(1), &flooded).await.unwrap();
+        let held = reports.acquire_for_link(client(1), &flooded).await.unwrap();
         // Many clients at one link: one reads and the others wait.
         let waiting: Vec<_> = (2..50)
             .map(|last| {
                 let (reports, flooded) = (reports.clone(), flooded.clone());
-                tokio::spawn(async move { reports.by_link(client(last), &flooded).await.map(drop) })
+                tokio::spawn(async move { reports.acquire_for_link(client(last), &flooded).await.map(drop) })
             })
             .collect();
         tokio::task::yield_now().await;
-        drop(reports.by_link(client(60), &other).await.unwrap());
+        drop(reports.acquire_for_link(client(60), &other).await.unwrap());
         // One client at many links.
         let mut greedy = vec![held];
         for _ in 1..PUBLIC_REPORTS {
-            greedy.push(reports.by_link(client(1), &project()).await.unwrap());
+            greedy.push(reports.acquire_for_link(client(1), &project()).await.unwrap());
         }
-        assert!(reports.by_link(client(1), &other).await.is_err());
+        assert!(reports.acquire_for_link(client(1), &other).await.is_err());
         greedy.pop();
-        drop(reports.by_link(client(61), &other).await.unwrap());
+        drop(reports.acquire_for_link(client(61), &other).await.unwrap());
         drop(greedy);
         for one in waiting {
             one.await.unwrap().unwrap();

@@ -2,7 +2,7 @@
 
 use db::projects;
 use domain::{Hostname, certificates::DomainState};
-use live::events::Message;
+use live::events::StreamMessage;
 
 use crate::{
     app::App,
@@ -11,16 +11,16 @@ use crate::{
 
 /// Publishes the state of a custom domain, even if a check has found no change: a client that requested the check waits
 /// for its outcome.
-pub(super) async fn tell(
+pub(super) async fn publish_state(
     app: &App,
     domain: &Hostname,
     state: DomainState,
     message: Option<&str>,
 ) -> Result<(), sqlx::Error> {
-    let Some(project) = projects::with_domain(&app.db, domain).await? else { return Ok(()) };
-    let mut event = events::of_project(KIND_DOMAIN_STATE, &project, Some(domain.as_str()), None, app.clock.now());
+    let Some(project) = projects::find_by_domain(&app.db, domain).await? else { return Ok(()) };
+    let mut event = events::project_event(KIND_DOMAIN_STATE, &project, Some(domain.as_str()), None, app.clock.now());
     event.detail.insert("state".to_owned(), state.as_str().into());
     event.detail.insert("message".to_owned(), message.into());
-    app.events.publish(Message::Event(Box::new(event)));
+    app.events.publish(StreamMessage::Event(Box::new(event)));
     Ok(())
 }

@@ -4,11 +4,11 @@ use certs::local_ca::LocalCa;
 use db::certificates::{NewCertificate, orders::OrderClaim};
 use domain::{certificates::CertificateSource, hostname::is_within};
 
-use super::outcome::Stop;
+use super::outcome::AttemptError;
 use crate::app::App;
 
-pub(super) async fn sign(app: &App, claim: &OrderClaim) -> Result<(), Stop> {
-    let obstacle = |sentence: String| Err(Stop::Obstacle(sentence));
+pub(super) async fn sign(app: &App, claim: &OrderClaim) -> Result<(), AttemptError> {
+    let obstacle = |sentence: String| Err(AttemptError::Obstacle(sentence));
     let Some(folder) = app.certificates.local_dir() else {
         return obstacle("acme.local_dir names no folder of a local authority.".to_owned());
     };
@@ -19,7 +19,7 @@ pub(super) async fn sign(app: &App, claim: &OrderClaim) -> Result<(), Stop> {
             claim.name
         ));
     }
-    let (names, now) = (super::names(claim), app.clock.now());
+    let (names, now) = (super::covered_names(claim), app.clock.now());
     let signed = LocalCa::open(folder, &names).and_then(|ca| ca.issue(&names, now));
     let leaf = match signed {
         Ok(leaf) => leaf,
@@ -34,5 +34,5 @@ pub(super) async fn sign(app: &App, claim: &OrderClaim) -> Result<(), Stop> {
         source: CertificateSource::Local,
         account: None,
     };
-    super::go_live(app, claim, &certificate, None, super::obstacle(app, claim).await?).await
+    super::go_live(app, claim, &certificate, None, super::find_obstacle(app, claim).await?).await
 }

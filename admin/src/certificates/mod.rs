@@ -1,6 +1,6 @@
 //! Obtains certificates: processes due rows of `certificate_orders`.
 //!
-//! [`work`] makes one attempt under the row's lease and records its outcome. `look.rs` checks whether an order can
+//! [`process_order`] makes one attempt under the row's lease and records its outcome. `look.rs` checks whether an order can
 //! succeed, `order.rs` drives the authority, `proofs.rs` publishes challenge responses, `local.rs` signs instead of an
 //! authority; `outcome.rs` schedules retries, `allowance.rs` and `schedule.rs` define the limits and the times. Every
 //! step can be resumed after a kill: its input is in the row before it begins. The jobs decide when rows are due.
@@ -17,7 +17,7 @@ mod turn;
 
 use std::time::Duration;
 
-use config::acme::Issuer;
+use config::acme::CertificateIssuer;
 use db::{
     audit::Actor,
     certificates::{
@@ -29,10 +29,10 @@ use db::{
 };
 use domain::{Timestamp, certificates::DomainState};
 
-use self::outcome::Stop;
+use self::outcome::AttemptError;
 pub(crate) use self::{
-    proofs::withdraw,
-    schedule::{in_window, of_life, within_life},
+    proofs::remove_response,
+    schedule::{clamp_window, renewal_time, renewal_times},
 };
 use crate::{
     app::App,
@@ -47,24 +47,24 @@ const KEEP_EVERY: Duration = Duration::from_secs(5);
 const ATTEMPT_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// Makes one attempt at the certificate of a leased row, records its outcome and releases the lease.
-pub(crate) async fn work(app: &App, claim: &OrderClaim) {
+pub(crate) async fn process_order(app: &App, claim: &OrderClaim) {
     let attempt = async {
         let attempt = tokio::time::timeout(ATTEMPT_TIMEOUT, attempt(app, claim));
-        attempt.await.unwrap_or(Err(Stop::TimedOut))
+        attempt.await.unwrap_or(Err(AttemptError::TimedOut))
     };
     let outcome = tokio::select! {
         outcome = attempt => outcome,
-        () = lease_end(app, claim) => Err(Stop::Overtaken),
-        () = app.stopping.cancelled() => Err(Stop::Stopped),
+        () = keep_lease(app, claim) => Err(AttemptError::Overtaken),
+        () = app.stopping.cancelled() => Err(AttemptError::Stopped),
     };
     let name = &claim.name;
     let recorded = match outcome {
         Ok(()) => Ok(()),
-        Err(Stop::Overtaken) => {
+        Err(AttemptError::Overtaken) => {
             tracing::info!(name, "the work on a certificate has gone to another admin, or the name is gone");
             Ok(())
         }
-        Err(Stop::Stopped) => db::in_time(orders::give_back(&app.db, claim)).await,
+        Err(AttemptError::Stopped) => db::in_time(orders::release_lease(&app.db, claim)).await,
         Err(stop) => {
             let now = app.clock.now();
             stop.report(claim);
@@ -78,17 +78,17 @@ pub(crate) async fn work(app: &App, claim: &OrderClaim) {
 }
 
 /// Schedules the next attempt, and once per renewal notifies the owner of a domain in trouble by mail.
-async fn put_off(app: &App, claim: &OrderClaim, stop: &Stop, now: Timestamp) -> Result<(), sqlx::Error> {
+async fn put_off(app: &App, claim: &OrderClaim, stop: &AttemptError, now: Timestamp) -> Result<(), sqlx::Error> {
     let put_off = stop.put_off(claim, now);
     let Some(domain) = claim.domain.as_ref().filter(|_| stop.is_trouble(claim, now)) else {
-        if orders::put_off(&app.db, claim, &put_off, now).await? {
-            tell(app, claim, put_off.state, put_off.message.as_deref()).await;
+        if orders::postpone(&app.db, claim, &put_off, now).await? {
+            publish_domain_state(app, claim, put_off.state, put_off.message.as_deref()).await;
         }
         return Ok(());
     };
     let mut tx = app.db.begin().await?;
-    if orders::put_off(&mut *tx, claim, &put_off, now).await?
-        && let Some(owner) = domains::owner(&mut *tx, domain).await?
+    if orders::postpone(&mut *tx, claim, &put_off, now).await?
+        && let Some(owner) = domains::find_owner(&mut *tx, domain).await?
     {
         let event = format!("domain_trouble/{domain}/{}", claim.since.unix_millis());
         let message =
@@ -97,24 +97,24 @@ async fn put_off(app: &App, claim: &OrderClaim, stop: &Stop, now: Timestamp) -> 
         notify(&mut tx, &owner, &event, &notice, None, now).await?;
     }
     tx.commit().await?;
-    tell(app, claim, put_off.state, put_off.message.as_deref()).await;
+    publish_domain_state(app, claim, put_off.state, put_off.message.as_deref()).await;
     Ok(())
 }
 
-async fn tell(app: &App, claim: &OrderClaim, state: DomainState, message: Option<&str>) {
+async fn publish_domain_state(app: &App, claim: &OrderClaim, state: DomainState, message: Option<&str>) {
     if let Some(domain) = &claim.domain
-        && let Err(error) = domain_states::tell(app, domain, state, message).await
+        && let Err(error) = domain_states::publish_state(app, domain, state, message).await
     {
         tracing::warn!(%error, %domain, "nobody was told of a domain's state");
     }
 }
 
-async fn lease_end(app: &App, claim: &OrderClaim) {
+async fn keep_lease(app: &App, claim: &OrderClaim) {
     let mut until = app.clock.now() + LEASE;
     loop {
         tokio::time::sleep(KEEP_EVERY).await;
         let now = app.clock.now();
-        match db::in_time(orders::keep(&app.db, claim, now + LEASE)).await {
+        match db::in_time(orders::extend_lease(&app.db, claim, now + LEASE)).await {
             Ok(true) => until = now + LEASE,
             Ok(false) => return,
             Err(_) if now > until => return,
@@ -123,14 +123,14 @@ async fn lease_end(app: &App, claim: &OrderClaim) {
     }
 }
 
-async fn attempt(app: &App, claim: &OrderClaim) -> Result<(), Stop> {
-    if adopt(app, claim).await? {
+async fn attempt(app: &App, claim: &OrderClaim) -> Result<(), AttemptError> {
+    if adopt_stored(app, claim).await? {
         return Ok(());
     }
     match app.certificates.issuer() {
-        Issuer::Acme => order::run(app, claim).await,
-        Issuer::Local => local::sign(app, claim).await,
-        Issuer::None => Err(Stop::Obstacle(
+        CertificateIssuer::Acme => order::obtain_certificate(app, claim).await,
+        CertificateIssuer::Local => local::sign(app, claim).await,
+        CertificateIssuer::None => Err(AttemptError::Obstacle(
             "Nobody issues certificates here; the operator has to bring one along with `certs import`.".to_owned(),
         )),
     }
@@ -138,7 +138,7 @@ async fn attempt(app: &App, claim: &OrderClaim) -> Result<(), Stop> {
 
 /// Finishes a row with a certificate that is already stored, such as an imported one. Returns `false` if none is
 /// suitable.
-async fn adopt(app: &App, claim: &OrderClaim) -> Result<bool, Stop> {
+async fn adopt_stored(app: &App, claim: &OrderClaim) -> Result<bool, AttemptError> {
     let now = app.clock.now();
     let mut names = vec![claim.name.clone()];
     if claim.domain.is_some()
@@ -146,49 +146,49 @@ async fn adopt(app: &App, claim: &OrderClaim) -> Result<bool, Stop> {
     {
         names.push(format!("*.{parent}"));
     }
-    let Some(stored) = certificates::covering(&app.db, &names, now).await? else { return Ok(false) };
+    let Some(stored) = certificates::find_covering(&app.db, &names, now).await? else { return Ok(false) };
     if stored.not_before > now || stored.not_after <= now || stored.revoked_at.is_some() {
         return Ok(false);
     }
     if claim.certificate_id.as_ref() == Some(&stored.id) {
         let stays = claim.state == DomainState::Live && claim.renew_at.is_some_and(|renew_at| renew_at > now);
         if stays {
-            let obstacle = obstacle(app, claim).await?;
-            let live = outcome::live(claim, obstacle, now);
-            if orders::put_off(&app.db, claim, &live, now).await? {
-                tell(app, claim, DomainState::Live, live.message.as_deref()).await;
+            let obstacle = find_obstacle(app, claim).await?;
+            let live = outcome::live_state(claim, obstacle, now);
+            if orders::postpone(&app.db, claim, &live, now).await? {
+                publish_domain_state(app, claim, DomainState::Live, live.message.as_deref()).await;
             }
         }
         return Ok(stays);
     }
-    let times = of_life(stored.not_before, stored.not_after);
+    let times = renewal_times(stored.not_before, stored.not_after);
     if times.renew_at <= now {
         return Ok(false);
     }
-    let obstacle = obstacle(app, claim).await?;
+    let obstacle = find_obstacle(app, claim).await?;
     if let (Some(sentence), None) = (&obstacle, &claim.certificate_id) {
         // It may have been obtained for the former holder of the name, so this project gets it only once the name leads
         // here.
         return match app.certificates.issuer() {
-            Issuer::Acme => Ok(false),
-            Issuer::Local | Issuer::None => Err(Stop::Waiting(sentence.clone())),
+            CertificateIssuer::Acme => Ok(false),
+            CertificateIssuer::Local | CertificateIssuer::None => Err(AttemptError::Waiting(sentence.clone())),
         };
     }
-    let ask_at = renewals::replaced(&app.db, &stored.id).await?.map(|_| now);
+    let ask_at = renewals::find_replaceable(&app.db, &stored.id).await?.map(|_| now);
     let mut conn = app.db.acquire().await?;
     let times = RenewalTimes { ask_at, ..times };
-    let live = outcome::live(claim, obstacle, now);
+    let live = outcome::live_state(claim, obstacle, now);
     if !orders::finish(&mut conn, claim, &stored.id, &times, &live, now).await? {
-        return Err(Stop::Overtaken);
+        return Err(AttemptError::Overtaken);
     }
-    tell(app, claim, DomainState::Live, live.message.as_deref()).await;
+    publish_domain_state(app, claim, DomainState::Live, live.message.as_deref()).await;
     tracing::info!(name = claim.name, certificate = %stored.id, "a certificate that was stored before serves a name");
     Ok(true)
 }
 
-async fn obstacle(app: &App, claim: &OrderClaim) -> Result<Option<String>, Stop> {
+async fn find_obstacle(app: &App, claim: &OrderClaim) -> Result<Option<String>, AttemptError> {
     match &claim.domain {
-        Some(domain) => look::obstacle(app, domain).await,
+        Some(domain) => look::find_obstacle(app, domain).await,
         None => Ok(None),
     }
 }
@@ -201,24 +201,24 @@ async fn go_live(
     certificate: &NewCertificate<'_>,
     ask_at: Option<Timestamp>,
     obstacle: Option<String>,
-) -> Result<(), Stop> {
+) -> Result<(), AttemptError> {
     let mut change = app.change(Actor::Platform).await?;
     let now = change.now();
     let id = certificates::insert(&mut change, &app.master_key, certificate, now).await?;
-    let times = RenewalTimes { ask_at, ..of_life(certificate.not_before, certificate.not_after) };
-    let live = outcome::live(claim, obstacle, now);
+    let times = RenewalTimes { ask_at, ..renewal_times(certificate.not_before, certificate.not_after) };
+    let live = outcome::live_state(claim, obstacle, now);
     if !orders::finish(&mut change, claim, &id, &times, &live, now).await? {
-        return Err(Stop::Overtaken);
+        return Err(AttemptError::Overtaken);
     }
-    change.announce(id.clone(), certificate.names.to_vec());
+    change.announce_certificate(id.clone(), certificate.names.to_vec());
     let propagation = change.commit().await?;
-    tell(app, claim, DomainState::Live, live.message.as_deref()).await;
+    publish_domain_state(app, claim, DomainState::Live, live.message.as_deref()).await;
     metrics::certificate_issued(certificate.source.as_str());
     tracing::info!(name = claim.name, certificate = %id, %propagation, renew_at = %times.renew_at, "a certificate is live");
     Ok(())
 }
 
-fn names(claim: &OrderClaim) -> Vec<String> {
+fn covered_names(claim: &OrderClaim) -> Vec<String> {
     match claim.name.strip_prefix("*.") {
         Some(domain) => vec![claim.name.clone(), domain.to_owned()],
         None => vec![claim.name.clone()],
@@ -227,15 +227,15 @@ fn names(claim: &OrderClaim) -> Vec<String> {
 
 /// Records the progress of an attempt. During a renewal the state remains `renewing`; a blocked name remains blocked
 /// while it is checked again, so that the start of the blockage is kept.
-async fn note(app: &App, claim: &OrderClaim, state: DomainState) -> Result<(), Stop> {
+async fn record_progress(app: &App, claim: &OrderClaim, state: DomainState) -> Result<(), AttemptError> {
     let stays_blocked = state == DomainState::Checking && claim.state == DomainState::Blocked;
     if outcome::is_renewal(claim) || stays_blocked {
         return Ok(());
     }
-    let is_ours = orders::note_state(&app.db, claim, state, app.clock.now()).await?;
+    let is_ours = orders::record_state(&app.db, claim, state, app.clock.now()).await?;
     if !is_ours {
-        return Err(Stop::Overtaken);
+        return Err(AttemptError::Overtaken);
     }
-    tell(app, claim, state, None).await;
+    publish_domain_state(app, claim, state, None).await;
     Ok(())
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use certs::acme::{AcmeError, Problem, ProblemKind};
-use db::certificates::orders::{OrderClaim, PutOff};
+use certs::acme::{AcmeError, AcmeProblem, ProblemKind};
+use db::certificates::orders::{NextAttempt, OrderClaim};
 use domain::{Timestamp, certificates::DomainState};
 
 use super::{allowance, schedule};
@@ -23,12 +23,12 @@ const OWNERS_HINDRANCE: Duration = Duration::from_hours(1);
 const OTHERS_HINDRANCE: Duration = Duration::from_hours(24);
 
 #[derive(Debug)]
-pub(super) enum Stop {
+pub(super) enum AttemptError {
     /// The DNS of the name does not lead here yet.
     Waiting(String),
     /// The owner or the operator must change something; it is polled like DNS.
     Obstacle(String),
-    Refused(Problem),
+    Refused(AcmeProblem),
     /// The authority is unreachable, or its response cannot be parsed.
     Away(String),
     /// A record for a challenge was not written.
@@ -48,7 +48,7 @@ pub(super) enum Stop {
     Stopped,
 }
 
-impl Stop {
+impl AttemptError {
     fn reason(&self) -> &'static str {
         match self {
             Self::Waiting(_) => "waiting_for_dns",
@@ -105,13 +105,13 @@ impl Stop {
         metrics::certificate_failed(reason);
     }
 
-    pub(super) fn put_off(&self, claim: &OrderClaim, now: Timestamp) -> PutOff {
+    pub(super) fn put_off(&self, claim: &OrderClaim, now: Timestamp) -> NextAttempt {
         // A renewal starts by itself, long after the last request of a person.
         let began = if is_renewal(claim) { claim.watched_at.max(claim.since) } else { claim.watched_at };
         let waited = now.since(began);
         let failures = if self.is_failure() { claim.failures.saturating_add(1) } else { claim.failures };
         let back_off = now + schedule::back_off(failures, waited, is_renewal(claim));
-        let look_again = now + schedule::look_pause(waited);
+        let look_again = now + schedule::dns_check_pause(waited);
         let (state, message, at) = match self {
             Self::Waiting(sentence) => (DomainState::WaitingForDns, Some(sentence.clone()), look_again),
             Self::Obstacle(sentence) => (DomainState::Blocked, Some(sentence.clone()), look_again),
@@ -143,14 +143,14 @@ impl Stop {
             Self::Fault(_) | Self::Overtaken | Self::Stopped => (claim.state, None, now + FAULT_PAUSE),
         };
         let state = if is_renewal(claim) { DomainState::Renewing } else { state };
-        PutOff { state, message, at: Some(at), failures }
+        NextAttempt { state, message, at: Some(at), failures }
     }
 }
 
 /// Returns the outcome of a successful attempt. While visitors do not reach the name, it is checked again.
-pub(super) fn live(claim: &OrderClaim, obstacle: Option<String>, now: Timestamp) -> PutOff {
-    let at = obstacle.as_ref().map(|_| now + schedule::look_pause(now.since(claim.watched_at)));
-    PutOff { state: DomainState::Live, message: obstacle, at, failures: 0 }
+pub(super) fn live_state(claim: &OrderClaim, obstacle: Option<String>, now: Timestamp) -> NextAttempt {
+    let at = obstacle.as_ref().map(|_| now + schedule::dns_check_pause(now.since(claim.watched_at)));
+    NextAttempt { state: DomainState::Live, message: obstacle, at, failures: 0 }
 }
 
 /// Returns whether the name has a certificate, which serves until the next one is live.
@@ -166,13 +166,13 @@ const fn is_temporary(kind: ProblemKind) -> bool {
     )
 }
 
-impl From<sqlx::Error> for Stop {
+impl From<sqlx::Error> for AttemptError {
     fn from(error: sqlx::Error) -> Self {
         Self::Fault(error.into())
     }
 }
 
-impl From<AcmeError> for Stop {
+impl From<AcmeError> for AttemptError {
     fn from(error: AcmeError) -> Self {
         match error {
             AcmeError::Refused(problem) => Self::Refused(problem),
@@ -181,7 +181,7 @@ impl From<AcmeError> for Stop {
     }
 }
 
-impl From<AccountError> for Stop {
+impl From<AccountError> for AttemptError {
     fn from(error: AccountError) -> Self {
         match error {
             AccountError::Authority(error) => error.into(),
@@ -190,6 +190,6 @@ impl From<AccountError> for Stop {
     }
 }
 
-pub(super) fn used_up(at: Timestamp, bucket: &str) -> Stop {
-    Stop::NotBefore(at, allowance::sentence(bucket, at))
+pub(super) fn rate_limited(at: Timestamp, bucket: &str) -> AttemptError {
+    AttemptError::NotBefore(at, allowance::explain_bucket(bucket, at))
 }

@@ -3,18 +3,18 @@
 use std::time::Duration;
 
 use certs::{
-    acme::{Authorization, Offered},
+    acme::{Authorization, OfferedChallenge},
     dns01::DnsError,
 };
 use db::{
     certificates::{
-        challenges::{self, Challenge, ChallengeKind, KeptAnswer},
+        challenges::{self, AcmeChallenge, ChallengeKind, StoredResponse},
         orders::OrderClaim,
     },
     projects::claims,
 };
 
-use super::outcome::Stop;
+use super::outcome::AttemptError;
 use crate::app::App;
 
 /// The lifetime of a challenge response that nothing has removed: longer than an authority validates it.
@@ -29,14 +29,14 @@ const TAKE_DOWN_WITHIN: Duration = Duration::from_secs(10);
 const ANSWERS: i64 = 100;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Proof {
+pub(super) enum NameProof {
     /// A response by the edge that the authority connects to.
     AtEdge(ChallengeKind),
     /// A TXT record with this name.
     Record(String),
 }
 
-impl Proof {
+impl NameProof {
     const fn kind(&self) -> ChallengeKind {
         match self {
             Self::AtEdge(kind) => *kind,
@@ -46,27 +46,30 @@ impl Proof {
 }
 
 /// Returns the first of `proofs` for which the authorization offers a challenge.
-pub(super) fn choose<'a>(authorization: &'a Authorization, proofs: &'a [Proof]) -> Option<(&'a Proof, &'a Offered)> {
-    let offered = |proof: &Proof| authorization.challenges.iter().find(|offered| offered.kind == proof.kind());
+pub(super) fn choose<'a>(
+    authorization: &'a Authorization,
+    proofs: &'a [NameProof],
+) -> Option<(&'a NameProof, &'a OfferedChallenge)> {
+    let offered = |proof: &NameProof| authorization.challenges.iter().find(|offered| offered.kind == proof.kind());
     proofs.iter().find_map(|proof| Some((proof, offered(proof)?)))
 }
 
 /// Publishes a challenge response. It is stored first, so that it can be found and removed after a kill.
-pub(super) async fn put_up(
+pub(super) async fn publish_response(
     app: &App,
     authorization: &Authorization,
-    proof: &Proof,
-    offered: &Offered,
-) -> Result<(), Stop> {
+    proof: &NameProof,
+    offered: &OfferedChallenge,
+) -> Result<(), AttemptError> {
     let (name, answer) = match proof {
-        Proof::AtEdge(_) => (&authorization.name, &offered.key_authorization),
-        Proof::Record(record) => (record, &offered.record_value),
+        NameProof::AtEdge(_) => (&authorization.name, &offered.key_authorization),
+        NameProof::Record(record) => (record, &offered.record_value),
     };
     let expires_at = app.clock.now() + ANSWERS_KEPT;
-    let challenge = Challenge { kind: proof.kind(), name, token: &offered.token, answer, expires_at };
+    let challenge = AcmeChallenge { kind: proof.kind(), name, token: &offered.token, answer, expires_at };
     challenges::put(&app.db, &challenge).await?;
-    if let (Proof::Record(record), Some(writer)) = (proof, app.certificates.writer()) {
-        writer.add(record, answer).await.map_err(|error| Stop::NoRecord(error.to_string()))?;
+    if let (NameProof::Record(record), Some(writer)) = (proof, app.certificates.writer()) {
+        writer.add(record, answer).await.map_err(|error| AttemptError::NoRecord(error.to_string()))?;
         // Resolvers never look up names under localhost (RFC 6761, 6.3).
         if writer.is_copied_later() && !domain::hostname::is_within(record, "localhost") {
             wait_until_seen(app, record, answer).await;
@@ -89,18 +92,18 @@ async fn wait_until_seen(app: &App, record: &str, value: &str) {
 }
 
 /// Removes every challenge response for the name of a row. A job removes those that remain after a timeout.
-pub(super) async fn take_down(app: &App, claim: &OrderClaim) -> Result<(), Stop> {
+pub(super) async fn remove_responses(app: &App, claim: &OrderClaim) -> Result<(), AttemptError> {
     let host = claim.name.trim_start_matches("*.");
     let mut names = vec![host.to_owned(), format!("_acme-challenge.{host}")];
     if let Some(domain) = &claim.domain
-        && let Some(held) = claims::holder(&app.db, domain).await?
+        && let Some(held) = claims::find_holder(&app.db, domain).await?
     {
         names.extend(app.certificates.delegation(&held.project, domain));
     }
-    let standing = challenges::of_names(&app.db, &names, ANSWERS).await?;
+    let standing = challenges::list_for_names(&app.db, &names, ANSWERS).await?;
     let taking_down = async {
         for kept in &standing {
-            if let Err(error) = withdraw(app, kept).await {
+            if let Err(error) = remove_response(app, kept).await {
                 tracing::warn!(
                     name = claim.name,
                     error = format!("{error:#}"),
@@ -124,7 +127,7 @@ pub(crate) enum WithdrawError {
 }
 
 /// Removes a challenge response, its DNS record first, because the row is what remembers the record.
-pub(crate) async fn withdraw(app: &App, kept: &KeptAnswer) -> Result<(), WithdrawError> {
+pub(crate) async fn remove_response(app: &App, kept: &StoredResponse) -> Result<(), WithdrawError> {
     if kept.kind == ChallengeKind::Dns01
         && let Some(writer) = app.certificates.writer()
     {

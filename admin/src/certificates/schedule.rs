@@ -21,42 +21,42 @@ const LONGEST_BACK_OFF: Duration = Duration::from_hours(30 * 24);
 
 /// Returns the renewal times of a certificate whose authority suggests none: between two thirds and three quarters of
 /// its lifetime.
-pub(crate) fn of_life(not_before: Timestamp, not_after: Timestamp) -> RenewalTimes {
-    let (start, end) = part_of_life(not_before, not_after);
-    RenewalTimes { renew_at: between(start, end), due_by: end, ask_at: None }
+pub(crate) fn renewal_times(not_before: Timestamp, not_after: Timestamp) -> RenewalTimes {
+    let (start, end) = default_window(not_before, not_after);
+    RenewalTimes { renew_at: random_between(start, end), due_by: end, ask_at: None }
 }
 
-fn part_of_life(not_before: Timestamp, not_after: Timestamp) -> (Timestamp, Timestamp) {
+fn default_window(not_before: Timestamp, not_after: Timestamp) -> (Timestamp, Timestamp) {
     let life = not_after.since(not_before);
     (not_before + life * 2 / 3, not_before + life * 3 / 4)
 }
 
 /// Returns the renewal window that an authority suggests, or the window by lifetime if that ends earlier: the next
 /// certificate must be live before this one expires, whatever the authority suggests.
-pub(crate) fn within_life(
+pub(crate) fn clamp_window(
     (start, end): (Timestamp, Timestamp),
     not_before: Timestamp,
     not_after: Timestamp,
 ) -> (Timestamp, Timestamp) {
-    let (life_start, life_end) = part_of_life(not_before, not_after);
+    let (life_start, life_end) = default_window(not_before, not_after);
     if end > life_end { (start.min(life_start), life_end) } else { (start, end) }
 }
 
 /// Returns the time of a renewal within the window that an authority suggests (RFC 9773, 4.2): the earlier choice
 /// `chosen` if it lies within the window, else a random time, or now if the window has passed.
-pub(crate) fn in_window(start: Timestamp, end: Timestamp, chosen: Option<Timestamp>, now: Timestamp) -> Timestamp {
+pub(crate) fn renewal_time(start: Timestamp, end: Timestamp, chosen: Option<Timestamp>, now: Timestamp) -> Timestamp {
     match chosen.filter(|chosen| (start..=end).contains(chosen)) {
         Some(chosen) => chosen,
         None if end <= now => now,
-        None => between(start, end).max(now),
+        None => random_between(start, end).max(now),
     }
 }
 
-fn between(start: Timestamp, end: Timestamp) -> Timestamp {
+fn random_between(start: Timestamp, end: Timestamp) -> Timestamp {
     start + end.since(start).mul_f64(rand::rng().random_range(0.0..1.0))
 }
 
-pub(super) fn look_pause(waited: Duration) -> Duration {
+pub(super) fn dns_check_pause(waited: Duration) -> Duration {
     if waited < EAGER_FOR { EAGER_PAUSE } else { (waited / LOOK_PAUSE_PART).min(LONGEST_LOOK_PAUSE) }
 }
 
@@ -78,7 +78,7 @@ mod tests {
     fn a_renewal_is_due_within_its_part_of_the_life() {
         let start = Timestamp::from_unix_millis(NOW);
         for _ in 0..100 {
-            let times = of_life(start, start + DAY * 90);
+            let times = renewal_times(start, start + DAY * 90);
             assert!(times.renew_at >= start + DAY * 60 && times.renew_at <= times.due_by);
             assert_eq!(times.due_by, start + DAY * 90 * 3 / 4);
         }
@@ -87,12 +87,12 @@ mod tests {
     #[test]
     fn a_window_that_has_passed_is_now() {
         let now = Timestamp::from_unix_millis(NOW);
-        assert_eq!(in_window(now - DAY * 2, now - DAY, Some(now + DAY), now), now);
+        assert_eq!(renewal_time(now - DAY * 2, now - DAY, Some(now + DAY), now), now);
         for _ in 0..100 {
-            let ahead = in_window(now + DAY, now + DAY * 2, None, now);
+            let ahead = renewal_time(now + DAY, now + DAY * 2, None, now);
             assert!(ahead >= now + DAY && ahead <= now + DAY * 2);
-            assert_eq!(in_window(now + DAY, now + DAY * 2, Some(ahead), now), ahead, "chosen once");
-            let within = in_window(now - DAY, now + DAY, Some(now + DAY * 3), now);
+            assert_eq!(renewal_time(now + DAY, now + DAY * 2, Some(ahead), now), ahead, "chosen once");
+            let within = renewal_time(now - DAY, now + DAY, Some(now + DAY * 3), now);
             assert!(within >= now && within <= now + DAY);
         }
     }
@@ -100,7 +100,8 @@ mod tests {
     #[test]
     fn no_window_reaches_beyond_its_part_of_the_life() {
         let start = Timestamp::from_unix_millis(NOW);
-        let within = |from: u32, to: u32| within_life((start + DAY * from, start + DAY * to), start, start + DAY * 120);
+        let within =
+            |from: u32, to: u32| clamp_window((start + DAY * from, start + DAY * to), start, start + DAY * 120);
         assert_eq!(within(10, 20), (start + DAY * 10, start + DAY * 20));
         assert_eq!(within(85, 90), (start + DAY * 85, start + DAY * 90));
         assert_eq!(within(85, 119), (start + DAY * 80, start + DAY * 90));
@@ -110,10 +111,10 @@ mod tests {
 
     #[test]
     fn looks_become_rarer() {
-        assert_eq!(look_pause(Duration::ZERO), Duration::from_secs(5));
-        assert_eq!(look_pause(Duration::from_mins(9)), Duration::from_secs(5));
-        assert_eq!(look_pause(Duration::from_mins(20)), Duration::from_mins(5));
-        assert_eq!(look_pause(DAY * 30), Duration::from_hours(6));
+        assert_eq!(dns_check_pause(Duration::ZERO), Duration::from_secs(5));
+        assert_eq!(dns_check_pause(Duration::from_mins(9)), Duration::from_secs(5));
+        assert_eq!(dns_check_pause(Duration::from_mins(20)), Duration::from_mins(5));
+        assert_eq!(dns_check_pause(DAY * 30), Duration::from_hours(6));
     }
 
     #[test]

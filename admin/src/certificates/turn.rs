@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use certs::acme::Authority;
+use certs::acme::AcmeAuthority;
 use db::certificates::{
     accounts::{self, AcmeAccount},
-    budgets::{self, Bucket, Taken},
+    budgets::{self, RateLimitBucket, TakeOutcome},
     orders::OrderClaim,
 };
 use domain::{Timestamp, certificates::DomainState};
 
 use super::{
     allowance,
-    outcome::{Stop, used_up},
+    outcome::{AttemptError, rate_limited},
 };
 use crate::app::App;
 
@@ -22,58 +22,62 @@ pub(super) const LONGEST_HOLD: Duration = Duration::from_mins(15);
 
 /// Ends an attempt early if the account has no orders left, so that a name known to be ready is not checked again
 /// before each order of another one. Takes nothing.
-pub(super) async fn expect_turn(app: &App, claim: &OrderClaim) -> Result<(), Stop> {
+pub(super) async fn ensure_orders_left(app: &App, claim: &OrderClaim) -> Result<(), AttemptError> {
     let now = app.clock.now();
     let was_ready = matches!(claim.state, DomainState::Ordering | DomainState::Renewing);
     let authority = app.certificates.choose(claim.failures).filter(|_| was_ready);
-    let Some(directory) = authority.map(Authority::directory_url) else { return Ok(()) };
-    let Some(stored) = accounts::live(&app.db, directory).await? else { return Ok(()) };
-    expect_no_hold(&stored, now)?;
-    if is_wanted(claim, now) {
+    let Some(directory) = authority.map(AcmeAuthority::directory_url) else { return Ok(()) };
+    let Some(stored) = accounts::find_live(&app.db, directory).await? else { return Ok(()) };
+    ensure_not_held(&stored, now)?;
+    if is_replacement_requested(claim, now) {
         return Ok(());
     }
-    let orders = allowance::of_any_order(app.certificates.config(), directory, claim.into());
+    let orders = allowance::order_count_buckets(app.certificates.config(), directory, claim.into());
     let mut tx = app.db.begin().await?;
-    match budgets::take(&mut tx, &stored.id, &orders, now).await? {
-        Taken::All => Ok(()),
-        Taken::NotBefore { at, bucket } => Err(used_up(at, &bucket)),
+    match budgets::try_take(&mut tx, &stored.id, &orders, now).await? {
+        TakeOutcome::All => Ok(()),
+        TakeOutcome::NotBefore { at, bucket } => Err(rate_limited(at, &bucket)),
     }
 }
 
-pub(super) fn expect_no_hold(stored: &AcmeAccount, now: Timestamp) -> Result<(), Stop> {
+pub(super) fn ensure_not_held(stored: &AcmeAccount, now: Timestamp) -> Result<(), AttemptError> {
     // A later time comes from a clock that was wrong.
     match stored.held_until.filter(|until| *until > now && until.since(now) <= LONGEST_HOLD * 2) {
-        Some(until) => Err(used_up(until, "account")),
+        Some(until) => Err(rate_limited(until, "account")),
         None => Ok(()),
     }
 }
 
 /// Returns whether the authority wants the certificate of a row replaced by now. Authorities do not count an order that
 /// names the certificate it replaces.
-pub(super) fn is_wanted(claim: &OrderClaim, now: Timestamp) -> bool {
+pub(super) fn is_replacement_requested(claim: &OrderClaim, now: Timestamp) -> bool {
     claim.window_starts_at.is_some_and(|start| start <= now)
 }
 
-pub(super) async fn take_allowance(
+pub(super) async fn charge_buckets(
     app: &App,
     stored: &AcmeAccount,
-    buckets: &[Bucket],
+    buckets: &[RateLimitBucket],
     now: Timestamp,
-) -> Result<(), Stop> {
+) -> Result<(), AttemptError> {
     let mut tx = app.db.begin().await?;
-    match budgets::take(&mut tx, &stored.id, buckets, now).await? {
-        Taken::All => Ok(tx.commit().await?),
-        Taken::NotBefore { at, bucket } => Err(used_up(at, &bucket)),
+    match budgets::try_take(&mut tx, &stored.id, buckets, now).await? {
+        TakeOutcome::All => Ok(tx.commit().await?),
+        TakeOutcome::NotBefore { at, bucket } => Err(rate_limited(at, &bucket)),
     }
 }
 
 /// Refunds the certificate of a failed order. Buckets that count orders are not refunded.
-pub(super) async fn refund(app: &App, claim: &OrderClaim, stored: &AcmeAccount) -> Result<(), sqlx::Error> {
-    let buckets = allowance::of_certificate(app.certificates.config(), &stored.directory_url, &claim.name);
-    give_back(app, stored, &buckets).await
+pub(super) async fn refund_certificate(app: &App, claim: &OrderClaim, stored: &AcmeAccount) -> Result<(), sqlx::Error> {
+    let buckets = allowance::certificate_buckets(app.certificates.config(), &stored.directory_url, &claim.name);
+    refund_buckets(app, stored, &buckets).await
 }
 
-pub(super) async fn give_back(app: &App, stored: &AcmeAccount, buckets: &[Bucket]) -> Result<(), sqlx::Error> {
+pub(super) async fn refund_buckets(
+    app: &App,
+    stored: &AcmeAccount,
+    buckets: &[RateLimitBucket],
+) -> Result<(), sqlx::Error> {
     for bucket in buckets.iter().filter(|bucket| bucket.is_taken) {
         budgets::refund(&app.db, &stored.id, bucket, app.clock.now()).await?;
     }
@@ -90,14 +94,14 @@ pub(super) async fn hold(
     after: Duration,
 ) -> Result<(), sqlx::Error> {
     let now = app.clock.now();
-    for (bucket, time) in allowance::of_refusal(&claim.name, after) {
+    for (bucket, time) in allowance::holds_after_refusal(&claim.name, after) {
         budgets::hold(&app.db, &stored.id, &bucket, now + time).await?;
     }
-    let Some((bucket, time)) = allowance::of_refused_payer(claim.into(), said, after) else { return Ok(()) };
+    let Some((bucket, time)) = allowance::payer_hold(claim.into(), said, after) else { return Ok(()) };
     budgets::hold(&app.db, &stored.id, &bucket, now + time).await?;
     let payers = budgets::count_held(&app.db, &stored.id, allowance::HELD_PAYERS, now).await?;
     if payers >= allowance::PAYERS_BEFORE_ACCOUNT {
-        let (bucket, time) = allowance::of_account(after);
+        let (bucket, time) = allowance::account_hold(after);
         budgets::hold(&app.db, &stored.id, bucket, now + time).await?;
     }
     Ok(())

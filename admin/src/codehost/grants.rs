@@ -3,10 +3,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use db::code_host::grants::{self, Grant, NewGrant};
+use db::code_host::grants::{self, CodeHostGrant, NewCodeHostGrant};
 use domain::{Clock, Timestamp, UserId};
 use secrecy::{ExposeSecret as _, SecretString};
-use secrets::{MasterKey, Purpose};
+use secrets::{KeyPurpose, MasterKey};
 use serde::{Deserialize, Serialize};
 use sqlx::{PgConnection, PgPool};
 use tokio_util::task::TaskTracker;
@@ -22,9 +22,9 @@ const REFRESH_LEASE: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(100);
 /// The polls before the wait for another request's refresh is given up: together a little longer than
 /// [`REFRESH_LEASE`].
-const LOOKS: u32 = 220;
+const REFRESH_POLLS: u32 = 220;
 /// The remaining lifetime down to which a token is used although it could not be refreshed: longer than one call takes.
-const CALL: Duration = Duration::from_secs(15);
+const LEAST_LIFETIME: Duration = Duration::from_secs(15);
 
 /// An error of obtaining a token with which the code host can be called.
 #[derive(Debug, thiserror::Error)]
@@ -48,7 +48,7 @@ pub enum AccessError {
 
 /// The stored grants of people, and everything needed to refresh them. Cheap to clone.
 #[derive(Clone)]
-pub struct Grants {
+pub struct UserGrants {
     pub(crate) db: PgPool,
     pub(crate) master_key: MasterKey,
     pub(crate) host: Arc<dyn CodeHost>,
@@ -58,19 +58,19 @@ pub struct Grants {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Tokens {
+struct GrantTokens {
     token: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     refresh_token: Option<String>,
 }
 
-struct Sealed {
+struct SealedGrant {
     tokens: Vec<u8>,
     expires_at: Option<Timestamp>,
     refresh_expires_at: Option<Timestamp>,
 }
 
-pub(super) async fn keep(
+pub(super) async fn store_grant(
     conn: &mut PgConnection,
     master_key: &MasterKey,
     user: &UserId,
@@ -78,21 +78,21 @@ pub(super) async fn keep(
     now: Timestamp,
 ) -> Result<(), sqlx::Error> {
     let sealed = seal(master_key, user, grant, now);
-    grants::keep(conn, user, &sealed.row(), now).await
+    grants::store(conn, user, &sealed.row(), now).await
 }
 
-impl Grants {
+impl UserGrants {
     /// Returns a token of `user` for the code host, refreshing it when needed. It remains valid for longer than one
     /// call takes.
     pub async fn token(&self, user: &UserId) -> Result<SecretString, AccessError> {
-        for _ in 0..LOOKS {
+        for _ in 0..REFRESH_POLLS {
             let now = self.clock.now();
             let grant = grants::find(&self.db, user).await?.ok_or(AccessError::SignInAgain)?;
             let tokens = open(&self.master_key, user, &grant)?;
             if grant.expires_at.is_none_or(|end| now + EARLY < end) {
                 return Ok(tokens.token.into());
             }
-            let is_usable = grant.expires_at.is_some_and(|end| now + CALL < end);
+            let is_usable = grant.expires_at.is_some_and(|end| now + LEAST_LIFETIME < end);
             let refresh_token = tokens.refresh_token.filter(|_| grant.refresh_expires_at.is_none_or(|end| now < end));
             let Some(refresh_token) = refresh_token else {
                 return if is_usable { Ok(tokens.token.into()) } else { Err(AccessError::SignInAgain) };
@@ -135,29 +135,29 @@ impl Grants {
     }
 }
 
-fn seal(master_key: &MasterKey, user: &UserId, grant: &UserGrant, now: Timestamp) -> Sealed {
-    let tokens = Tokens {
+fn seal(master_key: &MasterKey, user: &UserId, grant: &UserGrant, now: Timestamp) -> SealedGrant {
+    let tokens = GrantTokens {
         token: grant.token.expose_secret().to_owned(),
         refresh_token: grant.refresh_token.as_ref().map(|token| token.expose_secret().to_owned()),
     };
     // Two strings always serialize to JSON.
     let plain = serde_json::to_vec(&tokens).unwrap_or_default();
-    Sealed {
-        tokens: master_key.seal(Purpose::CodeHost, user.as_str().as_bytes(), &plain),
+    SealedGrant {
+        tokens: master_key.seal(KeyPurpose::CodeHost, user.as_str().as_bytes(), &plain),
         expires_at: grant.expires_in.map(|lifetime| now + lifetime),
         refresh_expires_at: grant.refresh_expires_in.map(|lifetime| now + lifetime),
     }
 }
 
-fn open(master_key: &MasterKey, user: &UserId, grant: &Grant) -> Result<Tokens, AccessError> {
-    let plain = master_key.open(Purpose::CodeHost, user.as_str().as_bytes(), &grant.sealed_tokens);
+fn open(master_key: &MasterKey, user: &UserId, grant: &CodeHostGrant) -> Result<GrantTokens, AccessError> {
+    let plain = master_key.open(KeyPurpose::CodeHost, user.as_str().as_bytes(), &grant.sealed_tokens);
     let plain = plain.map_err(|error| AccessError::Sealed(error.into()))?;
     serde_json::from_slice(&plain).map_err(|error| AccessError::Sealed(anyhow::anyhow!("{:?}", error.classify())))
 }
 
-impl Sealed {
-    fn row(&self) -> NewGrant<'_> {
-        NewGrant {
+impl SealedGrant {
+    fn row(&self) -> NewCodeHostGrant<'_> {
+        NewCodeHostGrant {
             sealed_tokens: &self.tokens,
             expires_at: self.expires_at,
             refresh_expires_at: self.refresh_expires_at,

@@ -2,7 +2,7 @@
 //! operator's secret, which the console requires as well.
 
 use async_trait::async_trait;
-use db::sign_in::users::Identity;
+use db::sign_in::users::CodeHostIdentity;
 use domain::limits::DEVICE_CODE_LIFETIME;
 use rand::RngExt as _;
 use secrecy::SecretString;
@@ -19,7 +19,7 @@ const LOGIN_MAX_LEN: usize = 39;
 pub const UNGUESSABLE_CHARS: usize = 22;
 
 /// The local kind of code host.
-pub struct Local {
+pub struct LocalHost {
     page: String,
 }
 
@@ -28,7 +28,7 @@ pub struct Local {
 #[error("a login is 1 to 39 characters of a-z, 0-9 and -, and does not begin or end with a hyphen")]
 pub struct LoginError;
 
-impl Local {
+impl LocalHost {
     /// Creates a code host whose sign-in page is under `base_url`.
     pub fn new(base_url: &Url) -> Self {
         Self { page: format!("{}/device", base_url.as_str().trim_end_matches('/')) }
@@ -36,7 +36,7 @@ impl Local {
 }
 
 #[async_trait]
-impl CodeHost for Local {
+impl CodeHost for LocalHost {
     async fn begin(&self) -> Result<DeviceFlow, CodeHostError> {
         let user_code = new_user_code();
         Ok(DeviceFlow {
@@ -60,7 +60,7 @@ impl CodeHost for Local {
 }
 
 /// Returns the identity of a login of the local kind.
-pub fn identity(login: &str) -> Result<Identity, LoginError> {
+pub fn identity(login: &str) -> Result<CodeHostIdentity, LoginError> {
     let login = login.trim().to_ascii_lowercase();
     let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     let edges = login.starts_with('-') || login.ends_with('-');
@@ -69,7 +69,7 @@ pub fn identity(login: &str) -> Result<Identity, LoginError> {
     }
     // People are not asked for an address, but every account has one: the login's mailbox on this machine.
     let email = Some(format!("{login}@localhost"));
-    Ok(Identity { vcs_id: format!("local:{login}"), login, email })
+    Ok(CodeHostIdentity { vcs_id: format!("local:{login}"), login, email })
 }
 
 fn new_user_code() -> String {
@@ -79,7 +79,7 @@ fn new_user_code() -> String {
 }
 
 /// Parses a user code as typed by a person: case, spaces and hyphens do not matter.
-pub fn read_user_code(typed: &str) -> Option<String> {
+pub fn parse_user_code(typed: &str) -> Option<String> {
     let letters: String = typed.chars().filter(|c| !c.is_whitespace() && *c != '-').collect();
     let letters = letters.to_ascii_uppercase();
     let good = letters.len() == 8 && letters.bytes().all(|b| LETTERS.contains(&b));
@@ -102,10 +102,10 @@ mod tests {
     #[test]
     fn user_codes_are_read_as_people_type_them() {
         let code = new_user_code();
-        assert_eq!(read_user_code(&code).as_deref(), Some(&*code));
-        assert_eq!(read_user_code(" bcdf ghjk ").as_deref(), Some("BCDF-GHJK"));
+        assert_eq!(parse_user_code(&code).as_deref(), Some(&*code));
+        assert_eq!(parse_user_code(" bcdf ghjk ").as_deref(), Some("BCDF-GHJK"));
         for bad in ["", "BCDF", "BCDF-GHJI", "BCDF-GHJKL", "BCDF-GHJé"] {
-            assert_eq!(read_user_code(bad), None, "{bad}");
+            assert_eq!(parse_user_code(bad), None, "{bad}");
         }
     }
 }

@@ -17,12 +17,12 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use config::{CodeHostKind, Config};
-use db::sign_in::users::Identity;
+use db::sign_in::users::CodeHostIdentity;
 use domain::Clock;
 use secrecy::SecretString;
 
-pub use admit::admit;
-pub use repositories::{Account, AppToken, Repositories, Repository, Spool, Spooled};
+pub use admit::admit_user;
+pub use repositories::{AppToken, HostAccount, HostRepository, Repositories, SpoolTarget, SpooledTarball};
 pub use web_flow::{WebFlow, WebSignIn};
 
 /// A code host: signing in on a device according to RFC 8628, and the other ports that it may have.
@@ -69,7 +69,7 @@ pub struct DeviceFlow {
 #[derive(Debug)]
 pub struct SignedIn {
     /// The person's identity.
-    pub identity: Identity,
+    pub identity: CodeHostIdentity,
     /// The tokens that act for the person; `None` with the local kind.
     pub grant: Option<UserGrant>,
 }
@@ -218,9 +218,9 @@ pub fn from_config(config: &Config, clock: &Clock) -> anyhow::Result<Arc<dyn Cod
     Ok(match host.kind {
         CodeHostKind::Github if host.client_id.is_empty() => {
             tracing::warn!("nobody can sign in: code_host.client_id does not name your GitHub App (or OAuth app)");
-            Arc::new(unset::Unset)
+            Arc::new(unset::UnsetHost)
         }
-        CodeHostKind::Github => Arc::new(github::Github::new(host, clock.clone())?),
+        CodeHostKind::Github => Arc::new(github::GithubHost::new(host, clock.clone())?),
         CodeHostKind::Local => {
             anyhow::ensure!(!host.client_secret.is_empty(), "code_host.client_secret must hold the operator's secret");
             if host.client_secret.chars().count() < local::UNGUESSABLE_CHARS {
@@ -230,7 +230,7 @@ pub fn from_config(config: &Config, clock: &Clock) -> anyhow::Result<Arc<dyn Cod
                     local::UNGUESSABLE_CHARS,
                 );
             }
-            Arc::new(local::Local::new(&config.site.base_url))
+            Arc::new(local::LocalHost::new(&config.site.base_url))
         }
     })
 }

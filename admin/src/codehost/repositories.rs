@@ -3,9 +3,9 @@
 use std::{fs::File, path::PathBuf};
 
 use async_trait::async_trait;
-use db::code_host::installations::Seen;
+use db::code_host::installations::ReportedInstallation;
 use domain::repo::{Branch, CommitSha, RepoName};
-use fairness::Held;
+use fairness::HeldAmount;
 use secrecy::SecretString;
 
 use super::{CodeHostError, UserGrant};
@@ -26,10 +26,15 @@ pub trait Repositories: Send + Sync {
     async fn forget_app_token(&self, installation: i64, repo_id: i64);
 
     /// Returns whether the account may read the repository, as the app sees it; also `false` if the app cannot tell.
-    async fn may_read(&self, token: &SecretString, repo: &RepoName, account: &Account) -> Result<bool, CodeHostError>;
+    async fn may_read(
+        &self,
+        token: &SecretString,
+        repo: &RepoName,
+        account: &HostAccount,
+    ) -> Result<bool, CodeHostError>;
 
     /// Lists the installations that the person may use.
-    async fn installations(&self, token: &SecretString) -> Result<Vec<Seen>, CodeHostError>;
+    async fn installations(&self, token: &SecretString) -> Result<Vec<ReportedInstallation>, CodeHostError>;
 
     /// Finds a repository that the person reaches through this installation.
     async fn find_through(
@@ -37,10 +42,10 @@ pub trait Repositories: Send + Sync {
         token: &SecretString,
         installation: i64,
         repo: &RepoName,
-    ) -> Result<Option<Repository>, CodeHostError>;
+    ) -> Result<Option<HostRepository>, CodeHostError>;
 
     /// Finds the repository that has this name now.
-    async fn find(&self, token: &SecretString, repo: &RepoName) -> Result<Repository, CodeHostError>;
+    async fn find(&self, token: &SecretString, repo: &RepoName) -> Result<HostRepository, CodeHostError>;
 
     /// Returns the commit that a branch points at; `None` if there is no such branch.
     async fn head(
@@ -56,26 +61,26 @@ pub trait Repositories: Send + Sync {
         token: &SecretString,
         repo: &RepoName,
         sha: &CommitSha,
-        spool: Spool,
-    ) -> Result<Spooled, CodeHostError>;
+        spool: SpoolTarget,
+    ) -> Result<SpooledTarball, CodeHostError>;
 }
 
 /// The destination of a commit's files.
 #[derive(Debug)]
-pub struct Spool {
+pub struct SpoolTarget {
     /// The folder in which an unnamed file is created.
     pub folder: PathBuf,
     /// The room that the files take, counted against their account.
-    pub held: Held<domain::PayingAccount>,
+    pub held: HeldAmount<domain::PayingAccount>,
 }
 
 /// The downloaded files of a commit.
 #[derive(Debug)]
-pub struct Spooled {
+pub struct SpooledTarball {
     /// The gzipped tarball. The file has no name, so it is deleted when this is dropped.
     pub file: File,
     /// The room that it takes, counted against its account.
-    pub held: Held<domain::PayingAccount>,
+    pub held: HeldAmount<domain::PayingAccount>,
 }
 
 /// A token of our own app that reads one repository.
@@ -89,7 +94,7 @@ pub struct AppToken {
 
 /// An account at the code host.
 #[derive(Debug, Clone)]
-pub struct Account {
+pub struct HostAccount {
     /// The code host's id, which stays the same when the login changes.
     pub vcs_id: String,
     /// The login, as of the last sign-in.
@@ -98,7 +103,7 @@ pub struct Account {
 
 /// A repository.
 #[derive(Debug, Clone)]
-pub struct Repository {
+pub struct HostRepository {
     /// The code host's id, which stays the same when the name changes.
     pub id: i64,
     /// `owner/name`, in the code host's spelling.

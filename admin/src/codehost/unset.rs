@@ -6,10 +6,10 @@ use secrecy::SecretString;
 use super::{CodeHost, CodeHostError, DeviceFlow, FlowState};
 
 /// Stands in for a code host until the configuration names our application there.
-pub struct Unset;
+pub struct UnsetHost;
 
 #[async_trait]
-impl CodeHost for Unset {
+impl CodeHost for UnsetHost {
     async fn begin(&self) -> Result<DeviceFlow, CodeHostError> {
         Err(CodeHostError::NotSetUp)
     }

@@ -2,27 +2,27 @@
 
 use std::{fmt::Write as _, sync::Arc};
 
-use admin::backups::{Backups, Created, Keep, Listed};
+use admin::backups::{Backups, CreatedBackup, ListedBackup, RetentionRule};
 use clap::{Args, Subcommand};
 use config::Config;
-use telemetry::counted;
+use telemetry::format_count;
 use url::Url;
 
 /// Make a backup, or list, verify and prune those there are.
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub(crate) struct Backup {
+pub(crate) struct BackupArguments {
     /// The place of the backups, `file:///folder` or `s3://bucket/prefix`; defaults to `backup.url`.
     to: Option<Url>,
     /// Read back the packs that earlier backups have copied, and copy damaged ones again.
     #[arg(long)]
     recheck: bool,
     #[command(subcommand)]
-    action: Option<Action>,
+    action: Option<BackupAction>,
 }
 
 #[derive(Subcommand)]
-enum Action {
+enum BackupAction {
     /// List the backups, oldest first.
     List {
         /// The place of the backups; defaults to `backup.url`.
@@ -60,7 +60,7 @@ enum Action {
 }
 
 #[expect(clippy::print_stdout, reason = "what was done is this command's result")]
-pub(crate) async fn run(config: Arc<Config>, arguments: Backup) -> anyhow::Result<()> {
+pub(crate) async fn run(config: Arc<Config>, arguments: BackupArguments) -> anyhow::Result<()> {
     match arguments.action {
         None => {
             let created = Backups::open(config, arguments.to, None)?.create(arguments.recheck).await?;
@@ -70,15 +70,15 @@ pub(crate) async fn run(config: Arc<Config>, arguments: Backup) -> anyhow::Resul
             anyhow::ensure!(
                 missing.is_empty(),
                 "the backup is complete but for {} that the store does not have: {}",
-                counted(missing.len(), "pack", "packs"),
+                format_count(missing.len(), "pack", "packs"),
                 names.join(", ")
             );
         }
-        Some(Action::List { at, of }) => {
+        Some(BackupAction::List { at, of }) => {
             let backups = Backups::open(config, at, of)?.list().await?;
             print!("{}", table(&backups));
         }
-        Some(Action::Verify { at, of, backup }) => {
+        Some(BackupAction::Verify { at, of, backup }) => {
             let backups = Backups::open(config, at, of)?;
             let manifest = backups.find(backup.as_deref()).await?;
             let damages = backups.verify(&manifest).await?;
@@ -89,19 +89,19 @@ pub(crate) async fn run(config: Arc<Config>, arguments: Backup) -> anyhow::Resul
                 damages.is_empty(),
                 "the backup {} is damaged in {}",
                 manifest.name,
-                counted(damages.len(), "place", "places")
+                format_count(damages.len(), "place", "places")
             );
-            let packs = counted(manifest.packs.len(), "pack", "packs");
+            let packs = format_count(manifest.packs.len(), "pack", "packs");
             println!("{} is undamaged: {packs}, {} bytes", manifest.name, manifest.bytes());
         }
-        Some(Action::Prune { at, of, keep_days, keep_last }) => {
-            let keep = Keep { last: keep_last, days: keep_days };
+        Some(BackupAction::Prune { at, of, keep_days, keep_last }) => {
+            let keep = RetentionRule { last: keep_last, days: keep_days };
             let pruned = Backups::open(config, at, of)?.prune(keep).await?;
             println!(
                 "{} removed, {} kept; {} removed, {} bytes",
-                counted(pruned.removed.len(), "backup", "backups"),
+                format_count(pruned.removed.len(), "backup", "backups"),
                 pruned.kept.len(),
-                counted(pruned.removed_packs, "pack", "packs"),
+                format_count(pruned.removed_packs, "pack", "packs"),
                 pruned.removed_bytes
             );
         }
@@ -109,20 +109,20 @@ pub(crate) async fn run(config: Arc<Config>, arguments: Backup) -> anyhow::Resul
     Ok(())
 }
 
-fn described(created: &Created) -> String {
-    let Created { manifest, copied_packs, copied_bytes } = created;
+fn described(created: &CreatedBackup) -> String {
+    let CreatedBackup { manifest, copied_packs, copied_bytes } = created;
     format!(
         "{} is complete: {}, {} bytes; copied {}, {copied_bytes} bytes with the dump\n\
          it needs the master key {}; keep a copy of the key file elsewhere for as long as the backup",
         manifest.name,
-        counted(manifest.packs.len(), "pack", "packs"),
+        format_count(manifest.packs.len(), "pack", "packs"),
         manifest.bytes(),
-        counted(*copied_packs, "pack", "packs"),
+        format_count(*copied_packs, "pack", "packs"),
         manifest.keys.join(", "),
     )
 }
 
-fn table(backups: &[Listed]) -> String {
+fn table(backups: &[ListedBackup]) -> String {
     if backups.is_empty() {
         return "There is no backup.\n".to_owned();
     }
@@ -130,7 +130,7 @@ fn table(backups: &[Listed]) -> String {
         "{:<22} {:>8} {:>16} {:>7}  {:<9} {:<10} keys\n",
         "backup", "packs", "bytes", "schema", "program", "database"
     );
-    for Listed { name, manifest } in backups {
+    for ListedBackup { name, manifest } in backups {
         let backup = match manifest {
             Ok(backup) => backup,
             Err(error) => {
@@ -146,7 +146,7 @@ fn table(backups: &[Listed]) -> String {
             backup.schema, backup.program, backup.database
         );
         if !backup.missing.is_empty() {
-            let _ = write!(text, "  ({} missing)", counted(backup.missing.len(), "pack was", "packs were"));
+            let _ = write!(text, "  ({} missing)", format_count(backup.missing.len(), "pack was", "packs were"));
         }
         text.push('\n');
     }

@@ -10,7 +10,7 @@ use postgres_protocol::password::scram_sha_256;
 
 /// Create a role for edges, or grant an existing role what edges need now.
 #[derive(Args)]
-pub(crate) struct GrantEdge {
+pub(crate) struct GrantEdgeArguments {
     /// The name of the role.
     role: String,
     /// A file with the password of the role, instead of a generated one that is printed.
@@ -20,7 +20,7 @@ pub(crate) struct GrantEdge {
 
 /// Print the ACL rules of the Redis user for edges.
 #[derive(Args)]
-pub(crate) struct RedisAcl {
+pub(crate) struct RedisAclArguments {
     /// The name of the user.
     #[arg(long, default_value = "svc-edge")]
     user: String,
@@ -31,7 +31,10 @@ pub(crate) struct RedisAcl {
 
 /// Grants a role what edges need. Prints only the password, and only if it was generated.
 #[expect(clippy::print_stdout, reason = "the password is this command's result")]
-pub(crate) async fn grant(config: &Config, GrantEdge { role, password_file }: &GrantEdge) -> anyhow::Result<()> {
+pub(crate) async fn grant(
+    config: &Config,
+    GrantEdgeArguments { role, password_file }: &GrantEdgeArguments,
+) -> anyhow::Result<()> {
     db::bring_up_to_date(&config.postgres).await.context("the database could not be brought up to date")?;
     let db = db::connect(&config.postgres, &config.postgres.url).context("postgres.url")?;
     let given = password_file.as_deref().map(read_password).transpose()?;
@@ -40,11 +43,11 @@ pub(crate) async fn grant(config: &Config, GrantEdge { role, password_file }: &G
     let password = given.clone().unwrap_or_else(|| hex::encode(rand::random::<[u8; 24]>()));
     let verifier = scram_sha_256(password.as_bytes());
     if is_new {
-        roles::make(&mut tx, role, &verifier).await?;
+        roles::create(&mut tx, role, &verifier).await?;
     }
     roles::grant(&mut tx, role).await?;
     if !is_new && given.is_some() {
-        roles::make(&mut tx, role, &verifier).await?;
+        roles::create(&mut tx, role, &verifier).await?;
     }
     tx.commit().await?;
     if is_new && given.is_none() {
@@ -54,7 +57,7 @@ pub(crate) async fn grant(config: &Config, GrantEdge { role, password_file }: &G
 }
 
 #[expect(clippy::print_stdout, reason = "the rules are this command's result")]
-pub(crate) fn print_acl(arguments: &RedisAcl) -> anyhow::Result<()> {
+pub(crate) fn print_acl(arguments: &RedisAclArguments) -> anyhow::Result<()> {
     println!("{}", live::acl::edge_user(&arguments.user, &read_password(&arguments.password_file)?));
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use config::Config;
-use db::edges::lost_changes::{self, Loss};
+use db::edges::lost_changes::{self, ChangeLoss};
 use domain::Clock;
 
 const LISTED_WITHIN: Duration = Duration::from_hours(90 * 24);
@@ -20,11 +20,11 @@ pub(crate) async fn run(config: &Config, acknowledge: bool) -> anyhow::Result<()
         println!("{reports} reports of edges are marked as seen to.");
         return Ok(());
     }
-    let losses = lost_changes::unacknowledged(&db, now - LISTED_WITHIN, LISTED).await?;
+    let losses = lost_changes::list_unacknowledged(&db, now - LISTED_WITHIN, LISTED).await?;
     if losses.is_empty() {
         println!("Edges know of no change that the database lacks.");
     }
-    for Loss { newest_seq, first_seq, last_seq, subjects, noted_at, .. } in losses {
+    for ChangeLoss { newest_seq, first_seq, last_seq, subjects, noted_at, .. } in losses {
         println!("{noted_at}: changes {first_seq} to {last_seq} are lost; the newest was {newest_seq}. They touched:");
         for subject in &subjects {
             println!("  {subject}");

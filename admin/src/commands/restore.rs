@@ -9,7 +9,7 @@ use url::Url;
 
 /// Restore the database and the packs that it references from a backup.
 #[derive(Args)]
-pub(crate) struct Restore {
+pub(crate) struct RestoreArguments {
     /// The place of the backups, `file:///folder` or `s3://bucket/prefix`; defaults to `backup.url`.
     from: Option<Url>,
     /// The name of the backup, as `admin backup list` prints it; defaults to the newest.
@@ -28,7 +28,7 @@ pub(crate) struct Restore {
 }
 
 #[expect(clippy::print_stdout, reason = "what was done is this command's result")]
-pub(crate) async fn run(config: Arc<Config>, arguments: Restore) -> anyhow::Result<()> {
+pub(crate) async fn run(config: Arc<Config>, arguments: RestoreArguments) -> anyhow::Result<()> {
     let backups = Backups::open(config, arguments.from, arguments.of)?;
     let manifest = backups.find(arguments.at.as_deref()).await?;
     let options = RestoreOptions { verify: arguments.verify, overwrite: arguments.overwrite };
@@ -36,7 +36,7 @@ pub(crate) async fn run(config: Arc<Config>, arguments: Restore) -> anyhow::Resu
     println!(
         "{} is restored: {}, of which the store lacked {} ({} bytes)",
         manifest.name,
-        telemetry::counted(manifest.packs.len(), "pack", "packs"),
+        telemetry::format_count(manifest.packs.len(), "pack", "packs"),
         restored.copied_packs,
         restored.copied_bytes
     );

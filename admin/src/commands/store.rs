@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use clap::Subcommand;
 use config::Config;
 use domain::DeploymentId;
-use telemetry::counted;
+use telemetry::format_count;
 
 /// The subcommands of `admin store`.
 #[derive(Debug, Subcommand)]
@@ -43,11 +43,11 @@ pub(crate) async fn run(config: Arc<Config>, action: StoreAction) -> anyhow::Res
     let (app, _tasks) = App::new(config)?;
     db::bring_up_to_date(&app.config.postgres).await.context("the database could not be brought up to date")?;
     // Refuse a store of another database before anything is moved or deleted.
-    app.watch().start().await?;
+    app.ownership_watch().start().await?;
     match action {
         StoreAction::Trash => list(&app).await,
         StoreAction::Restore { ids, all } => restore(&app, ids, all).await,
-        StoreAction::Sweep { yes: false } => look(&app).await,
+        StoreAction::Sweep { yes: false } => preview_sweep(&app).await,
         StoreAction::Sweep { yes: true } => sweep_whole(&app).await,
         StoreAction::Check(arguments) => check::run(&app, &arguments).await,
     }
@@ -85,16 +85,16 @@ async fn restore(app: &App, mut ids: Vec<DeploymentId>, all: bool) -> anyhow::Re
             break;
         }
     }
-    println!("{} restored", counted(restored, "pack was", "packs were"));
+    println!("{} restored", format_count(restored, "pack was", "packs were"));
     Ok(())
 }
 
 #[expect(clippy::print_stdout, reason = "what was found is this command's result")]
-async fn look(app: &App) -> anyhow::Result<()> {
-    let look = sweep::look(app).await?;
+async fn preview_sweep(app: &App) -> anyhow::Result<()> {
+    let look = sweep::preview(app).await?;
     println!(
         "{}, {} without a record, {} of failed uploads and deleted deployments",
-        counted(look.packs, "pack", "packs"),
+        format_count(look.packs, "pack", "packs"),
         look.unknown,
         look.unwanted
     );
@@ -117,7 +117,7 @@ async fn sweep_whole(app: &App) -> anyhow::Result<()> {
     let moved = sweep::run_whole(app).await?;
     println!(
         "{} moved to the trash; `admin store restore` takes out what is there",
-        counted(moved, "pack was", "packs were")
+        format_count(moved, "pack was", "packs were")
     );
     Ok(())
 }

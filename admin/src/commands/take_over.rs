@@ -6,20 +6,20 @@ use admin::app::App;
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use config::Config;
-use identity::TakenPart;
+use identity::TakeOverTarget;
 
 /// The arguments of `admin take-over`.
 #[derive(Debug, Args)]
-pub(crate) struct TakeOver {
+pub(crate) struct TakeOverArguments {
     /// The part of the service to take over.
-    part: Part,
+    part: ServicePart,
     /// The name of the database that it belongs to, as `admin doctor` prints it; `unnamed` for a store without a name.
     former: String,
 }
 
 /// A part of the service that is marked with the name of its database.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Part {
+enum ServicePart {
     /// The store of deployments.
     Store,
     /// Redis.
@@ -27,15 +27,18 @@ enum Part {
 }
 
 #[expect(clippy::print_stdout, reason = "what was done is this command's result")]
-pub(crate) async fn run(config: Arc<Config>, arguments: TakeOver) -> anyhow::Result<()> {
+pub(crate) async fn run(config: Arc<Config>, arguments: TakeOverArguments) -> anyhow::Result<()> {
     // This command changes nothing that edges have cached, so the tasks need not run.
     let (app, _tasks) = App::new(config)?;
     db::bring_up_to_date(&app.config.postgres).await.context("the database could not be brought up to date")?;
     let (part, place) = match arguments.part {
-        Part::Store => (TakenPart::Store, app.config.store.url.to_string()),
-        Part::Redis => (TakenPart::Redis, config::without_password(&app.config.redis.url)),
+        ServicePart::Store => (TakeOverTarget::Store, app.config.store.url.to_string()),
+        ServicePart::Redis => (TakeOverTarget::Redis, config::without_password(&app.config.redis.url)),
     };
-    app.watch().take_over(part, &arguments.former).await.with_context(|| format!("{place} was not taken over"))?;
+    app.ownership_watch()
+        .take_over(part, &arguments.former)
+        .await
+        .with_context(|| format!("{place} was not taken over"))?;
     println!("{place} is this database's now");
     Ok(())
 }

@@ -4,34 +4,34 @@ use std::{path::PathBuf, time::Duration};
 
 use config::Config;
 use db::upkeep::identity;
-use diagnosis::{Finding, fail, of_postgres, of_redis, warn};
+use diagnosis::{CheckOutcome, explain_postgres, explain_redis, fail, warn};
 use domain::{Clock, Timestamp};
 use live::Redis;
-use packs::Space;
+use packs::DiskSpace;
 use sqlx::PgPool;
 
 /// The clock differences that cause a warning and a failure.
 const SKEW_WARNED: Duration = Duration::from_secs(2);
 const SKEW_FAILED: Duration = Duration::from_mins(2);
 
-pub(super) async fn clock_of_postgres(db: PgPool) -> Finding {
+pub(super) async fn clock_of_postgres(db: PgPool) -> CheckOutcome {
     let before = Clock::system().now();
     match identity::server(&db).await {
         Ok(server) => skew("Postgres", server.now, before),
-        Err(error) => fail(of_postgres(&error), "see `postgres`"),
+        Err(error) => fail(explain_postgres(&error), "see `postgres`"),
     }
 }
 
 /// Compares this machine's clock with Redis's, which decides the day to which a completion is charged.
-pub(super) async fn clock_of_redis(redis: Redis) -> Finding {
+pub(super) async fn clock_of_redis(redis: Redis) -> CheckOutcome {
     let before = Clock::system().now();
     match redis.time().await {
         Ok(time) => skew("Redis", time, before),
-        Err(error) => fail(of_redis(&error), "see `redis`"),
+        Err(error) => fail(explain_redis(&error), "see `redis`"),
     }
 }
 
-fn skew(whose: &str, there: Timestamp, before: Timestamp) -> Finding {
+fn skew(whose: &str, there: Timestamp, before: Timestamp) -> CheckOutcome {
     // The other clock was read some time between these two.
     let after = Clock::system().now();
     let difference = if there < before { before.since(there) } else { there.since(after) };
@@ -55,9 +55,9 @@ pub(super) fn folders(config: &Config) -> Vec<(&'static str, PathBuf)> {
     folders
 }
 
-pub(super) async fn disk(folder: PathBuf, least_percent: u8) -> Finding {
+pub(super) async fn disk(folder: PathBuf, least_percent: u8) -> CheckOutcome {
     let (asked, shown) = (folder.clone(), folder.display().to_string());
-    match tokio::task::spawn_blocking(move || Space::of(&asked)).await {
+    match tokio::task::spawn_blocking(move || DiskSpace::for_folder(&asked)).await {
         Ok(Ok(space)) => {
             let percent = u128::from(space.free) * 100 / u128::from(space.total.max(1));
             let said = format!("{shown}: {percent} % free, {} MB", space.free / 1_000_000);
@@ -87,7 +87,7 @@ mod tests {
         assert!(skew("Redis", now, now).is_ok());
         for (there, is_bad) in [(Duration::from_secs(10), false), (Duration::from_hours(1), true)] {
             for other in [now + there, now - there] {
-                let mut report = diagnosis::Report::default();
+                let mut report = diagnosis::CheckReport::default();
                 report.add("clock", skew("Redis", other, now));
                 assert_eq!(report.is_good(), !is_bad, "{}", report.lines());
                 assert!(!report.lines().starts_with("OK"), "{}", report.lines());

@@ -12,8 +12,8 @@ mod store;
 use std::{future::Future, pin::Pin, time::Duration};
 
 use config::Config;
-pub use diagnosis::Report;
-use diagnosis::{Finding, fail, warn, within};
+pub use diagnosis::CheckReport;
+use diagnosis::{CheckOutcome, fail, warn, within};
 use futures_util::future::join_all;
 
 const WITHIN: Duration = Duration::from_secs(8);
@@ -35,12 +35,12 @@ const OF_POSTGRES: [&str; 11] = [
 /// The checks that query Redis, apart from `redis` itself.
 const OF_REDIS: [&str; 4] = ["eviction", "persistence", "clock of redis", "edges"];
 
-type Checking<'a> = Pin<Box<dyn Future<Output = Finding> + Send + 'a>>;
+type PendingCheck<'a> = Pin<Box<dyn Future<Output = CheckOutcome> + Send + 'a>>;
 
 /// Runs every check.
-pub async fn examine(config: &Config) -> Report {
-    let mut checks: Vec<(String, Checking<'_>)> = Vec::new();
-    let mut add = |name: &str, check: Checking<'static>| checks.push((name.to_owned(), check));
+pub async fn examine(config: &Config) -> CheckReport {
+    let mut checks: Vec<(String, PendingCheck<'_>)> = Vec::new();
+    let mut add = |name: &str, check: PendingCheck<'static>| checks.push((name.to_owned(), check));
     match db::connect(&config.postgres, &config.postgres.url) {
         Err(error) => {
             let finding = fail(error.to_string(), "set postgres.url right");
@@ -81,17 +81,17 @@ pub async fn examine(config: &Config) -> Report {
     add("mail", Box::pin(network::mail(config.mail.clone(), config.site.clone())));
     add("code host", Box::pin(network::code_host(config.code_host.clone())));
     for (name, host) in network::own_names(&config.site) {
-        add(&format!("DNS of {name}"), Box::pin(network::leads_here(host, config.site.dns_target.clone())));
+        add(&format!("DNS of {name}"), Box::pin(network::compare_addresses(host, config.site.dns_target.clone())));
     }
     for (name, folder) in machine::folders(config) {
         add(&format!("disk of {name}"), Box::pin(machine::disk(folder, config.admin.free_disk_percent)));
     }
     let (names, under_way): (Vec<_>, Vec<_>) = checks.into_iter().unzip();
     let findings = join_all(under_way.into_iter().map(|check| within(WITHIN, check))).await;
-    let mut found: Vec<(String, Finding)> = names.into_iter().zip(findings).collect();
-    leave_out(&mut found, "postgres", "PostgreSQL", &OF_POSTGRES);
-    leave_out(&mut found, "redis", "Redis", &OF_REDIS);
-    let mut report = Report::default();
+    let mut found: Vec<(String, CheckOutcome)> = names.into_iter().zip(findings).collect();
+    collapse_failures(&mut found, "postgres", "PostgreSQL", &OF_POSTGRES);
+    collapse_failures(&mut found, "redis", "Redis", &OF_REDIS);
+    let mut report = CheckReport::default();
     for (name, finding) in found {
         report.add(name, finding);
     }
@@ -100,7 +100,7 @@ pub async fn examine(config: &Config) -> Report {
 
 /// Replaces the checks `rest` by one line if all of them failed because their part, which the check `cause` covers, is
 /// down.
-fn leave_out(found: &mut Vec<(String, Finding)>, cause: &str, part: &str, rest: &[&str]) {
+fn collapse_failures(found: &mut Vec<(String, CheckOutcome)>, cause: &str, part: &str, rest: &[&str]) {
     let has_failed = |name: &str| found.iter().any(|(known, finding)| known == name && diagnosis::is_failure(finding));
     if !has_failed(cause) || !rest.iter().all(|name| has_failed(name)) {
         return;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use config::{CodeHostKind, Site};
-use diagnosis::{Finding, fail, warn};
+use diagnosis::{CheckOutcome, fail, warn};
 use domain::hostname::is_within;
 use url::Url;
 
@@ -14,7 +14,7 @@ use crate::mail::Mailer;
 
 const LABEL: &str = "svc-doctor";
 
-pub(super) async fn mail(mail: config::Mail, site: Site) -> Finding {
+pub(super) async fn mail(mail: config::Mail, site: Site) -> CheckOutcome {
     let mailer = match Mailer::new(&mail, &site) {
         Ok(mailer) => mailer,
         Err(error) => return fail(format!("{error:#}"), "set [mail] right"),
@@ -28,7 +28,7 @@ pub(super) async fn mail(mail: config::Mail, site: Site) -> Finding {
     }
 }
 
-pub(super) async fn code_host(host: config::CodeHost) -> Finding {
+pub(super) async fn code_host(host: config::CodeHost) -> CheckOutcome {
     if host.kind == CodeHostKind::Local {
         return warn(
             "`local`: whoever has the operator's secret signs in as anybody",
@@ -64,7 +64,7 @@ pub(super) fn own_names(site: &Site) -> Vec<(&'static str, String)> {
 }
 
 /// Compares the addresses of a name with those of `target`, which belong to the edges.
-pub(super) async fn leads_here(host: String, target: String) -> Finding {
+pub(super) async fn compare_addresses(host: String, target: String) -> CheckOutcome {
     let (found, wanted) = tokio::join!(addresses(&host), addresses(&target));
     let list = |addresses: &BTreeSet<IpAddr>| addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     if found.is_empty() {

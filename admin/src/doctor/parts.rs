@@ -1,12 +1,12 @@
 //! Checks Postgres and Redis: that they respond, belong to this database, and keep their data.
 
-use config::{Pooler, without_password};
+use config::{PoolerMode, without_password};
 use db::{
     edges::roles,
     pooler,
     upkeep::{database, identity},
 };
-use diagnosis::{Finding, fail, of_postgres, of_redis, warn};
+use diagnosis::{CheckOutcome, explain_postgres, explain_redis, fail, warn};
 use live::{Persistence, Redis};
 use sqlx::PgPool;
 
@@ -18,16 +18,16 @@ const REDIS_AWAY: &str =
 const CONNECTIONS_PERCENT: i64 = 80;
 const ROLES: i64 = 100;
 
-pub(super) async fn postgres(db: PgPool, config: config::Postgres) -> Finding {
+pub(super) async fn postgres(db: PgPool, config: config::Postgres) -> CheckOutcome {
     let server = match identity::server(&db).await {
         Ok(server) => server,
-        Err(error) => return fail(of_postgres(&error), AWAY),
+        Err(error) => return fail(explain_postgres(&error), AWAY),
     };
     let encryption = match (config.pooler, server.is_encrypted) {
         // Postgres knows how the pooler is connected to it, but not how we are connected to the pooler.
-        (Pooler::Transaction, _) => "behind a pooler",
-        (Pooler::None, true) => "TLS",
-        (Pooler::None, false) => "no TLS",
+        (PoolerMode::Transaction, _) => "behind a pooler",
+        (PoolerMode::None, true) => "TLS",
+        (PoolerMode::None, false) => "no TLS",
     };
     let url = config.url;
     let said = format!("PostgreSQL {} at {} ({encryption})", server.version, without_password(&url));
@@ -37,7 +37,7 @@ pub(super) async fn postgres(db: PgPool, config: config::Postgres) -> Finding {
             "let postgres.url lead to the primary",
         );
     }
-    if config.pooler == Pooler::None && !server.is_encrypted && db::sends_password_elsewhere(&url) {
+    if config.pooler == PoolerMode::None && !server.is_encrypted && db::sends_password_elsewhere(&url) {
         return warn(
             format!("{said}: its password goes over the network unencrypted"),
             "add sslmode=verify-full to postgres.url (postgres.ca_file for an authority of your own)",
@@ -47,13 +47,13 @@ pub(super) async fn postgres(db: PgPool, config: config::Postgres) -> Finding {
 }
 
 /// Compares `postgres.pooler` with the actual connection, and checks the settings that a pooler requires.
-pub(super) async fn pooler(db: PgPool, config: config::Postgres) -> Finding {
+pub(super) async fn pooler(db: PgPool, config: config::Postgres) -> CheckOutcome {
     match pooler::check(config.pooler, &db).await {
         Err(error) if error.is_final() => {
             return fail(error.to_string(), "see docs/operate/configure.md on connections to PostgreSQL");
         }
         Err(error) => return fail(error.to_string(), AWAY),
-        Ok(()) if config.pooler == Pooler::None => return Ok("there is none in transaction mode".to_owned()),
+        Ok(()) if config.pooler == PoolerMode::None => return Ok("there is none in transaction mode".to_owned()),
         Ok(()) => {}
     }
     let direct = match db::connect_directly(&config) {
@@ -70,7 +70,7 @@ pub(super) async fn pooler(db: PgPool, config: config::Postgres) -> Finding {
         (_, Err(error)) => return fail(format!("postgres.direct_url: {error}"), "does it lead to PostgreSQL itself?"),
         (Ok(_), Ok(_)) | (Err(_), _) => {}
     }
-    match pooler::missing_settings(&db).await {
+    match pooler::list_missing_settings(&db).await {
         Ok(missing) if missing.is_empty() => {
             Ok("it keeps prepared statements, and the role has its settings".to_owned())
         }
@@ -78,11 +78,11 @@ pub(super) async fn pooler(db: PgPool, config: config::Postgres) -> Finding {
             "it keeps prepared statements; the role lacks settings that sessions have without a pooler",
             format!("run {} and have the pooler connect anew (RECONNECT)", missing.join(" ")),
         ),
-        Err(error) => fail(of_postgres(&error), AWAY),
+        Err(error) => fail(explain_postgres(&error), AWAY),
     }
 }
 
-pub(super) async fn migrations(db: PgPool) -> Finding {
+pub(super) async fn migrations(db: PgPool) -> CheckOutcome {
     match identity::schema(&db).await {
         Ok(schema) if schema.applied == schema.known => Ok(format!("up to date ({})", schema.applied)),
         Ok(schema) if schema.applied < schema.known => warn(
@@ -94,13 +94,13 @@ pub(super) async fn migrations(db: PgPool) -> Finding {
             "a newer version has migrated it: finish the upgrade on this machine",
         ),
         Err(error) if identity::is_unmigrated(&error) => warn("the database has no tables", "run `admin migrate`"),
-        Err(error) => fail(of_postgres(&error), AWAY),
+        Err(error) => fail(explain_postgres(&error), AWAY),
     }
 }
 
-pub(super) async fn connections(db: PgPool, of_program: u32) -> Finding {
+pub(super) async fn connections(db: PgPool, of_program: u32) -> CheckOutcome {
     match identity::server(&db).await {
-        Err(error) => fail(of_postgres(&error), AWAY),
+        Err(error) => fail(explain_postgres(&error), AWAY),
         Ok(server) => {
             let said = format!(
                 "{} of {} are open; a program has up to {of_program}",
@@ -115,16 +115,16 @@ pub(super) async fn connections(db: PgPool, of_program: u32) -> Finding {
 }
 
 /// Checks whether edges have a role of their own in the database, with the rights that they need.
-pub(super) async fn edge_roles(db: PgPool) -> Finding {
+pub(super) async fn edge_roles(db: PgPool) -> CheckOutcome {
     let roles = match roles::list(&db, ROLES).await {
         Ok(roles) => roles,
         Err(error) if identity::is_unmigrated(&error) => {
             return warn("the database is not migrated yet", "run `admin migrate`");
         }
-        Err(error) => return fail(of_postgres(&error), AWAY),
+        Err(error) => return fail(explain_postgres(&error), AWAY),
     };
     for role in &roles {
-        let excess = async { roles::excess(&mut *db.acquire().await?, &role.name).await };
+        let excess = async { roles::find_excess_rights(&mut *db.acquire().await?, &role.name).await };
         if let Ok(Some(excess)) = excess.await {
             return fail(
                 format!("the role of edges {} {}, so it may do more than an edge", role.name, excess.what.join(", ")),
@@ -157,7 +157,7 @@ pub(super) async fn edge_roles(db: PgPool) -> Finding {
 }
 
 /// Checks whether Postgres reveals a failover.
-pub(super) async fn failover(db: PgPool) -> Finding {
+pub(super) async fn failover(db: PgPool) -> CheckOutcome {
     match database::history(&db).await {
         Ok(Some(history)) => Ok(format!("noticed: Postgres tells its history ({history})")),
         Ok(None) => fail("this server follows another", "let postgres.url lead to the primary"),
@@ -165,11 +165,11 @@ pub(super) async fn failover(db: PgPool) -> Finding {
             "Postgres does not tell this role when a copy takes its place",
             "grant the role execution of pg_control_system(), so that usage the copy lacks is written again",
         ),
-        Err(error) => fail(of_postgres(&error), AWAY),
+        Err(error) => fail(explain_postgres(&error), AWAY),
     }
 }
 
-pub(super) async fn redis(redis: config::Redis, db: PgPool) -> Finding {
+pub(super) async fn redis(redis: config::Redis, db: PgPool) -> CheckOutcome {
     let shown = without_password(&redis.url);
     let redis = match Redis::connect_trusting(&redis.url, redis.ca_file.as_deref()) {
         Ok(redis) => redis,
@@ -177,7 +177,7 @@ pub(super) async fn redis(redis: config::Redis, db: PgPool) -> Finding {
     };
     let name = match redis.database_name().await {
         Ok(name) => name,
-        Err(error) => return fail(of_redis(&error), REDIS_AWAY),
+        Err(error) => return fail(explain_redis(&error), REDIS_AWAY),
     };
     let (Some(name), Ok(own)) = (name, database::name(&db).await) else {
         return Ok(format!("{shown} answers; it is not known to be another database's"));
@@ -192,24 +192,24 @@ pub(super) async fn redis(redis: config::Redis, db: PgPool) -> Finding {
 }
 
 /// Checks whether Redis evicts keys, which hold budgets.
-pub(super) async fn eviction(redis: Redis) -> Finding {
+pub(super) async fn eviction(redis: Redis) -> CheckOutcome {
     match redis.eviction_policy().await {
         Ok(None) => Ok("Redis evicts nothing".to_owned()),
         Ok(Some(policy)) => warn(
             format!("Redis evicts keys when its memory is full ({policy}), and budgets with them"),
             "set maxmemory-policy to noeviction",
         ),
-        Err(error) => fail(of_redis(&error), REDIS_AWAY),
+        Err(error) => fail(explain_redis(&error), REDIS_AWAY),
     }
 }
 
-pub(super) async fn persistence(redis: Redis) -> Finding {
+pub(super) async fn persistence(redis: Redis) -> CheckOutcome {
     match redis.persistence().await {
         Ok(Persistence::AppendOnly) => Ok("Redis has an append-only file".to_owned()),
         Ok(_) => warn(
             "Redis has no append-only file: completions under way are forgotten when it restarts",
             "set appendonly to yes (appendfsync everysec)",
         ),
-        Err(error) => fail(of_redis(&error), REDIS_AWAY),
+        Err(error) => fail(explain_redis(&error), REDIS_AWAY),
     }
 }

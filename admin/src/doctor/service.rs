@@ -4,10 +4,10 @@ use std::{collections::BTreeSet, time::Duration};
 
 use db::{
     edges::lost_changes,
-    gateway::usage_export::{self, Standing},
+    gateway::usage_export::{self, ExportState},
     upkeep::{backups, identity, job_leases},
 };
-use diagnosis::{Finding, fail, of_postgres, of_redis, warn};
+use diagnosis::{CheckOutcome, explain_postgres, explain_redis, fail, warn};
 use domain::Clock;
 use futures_util::StreamExt as _;
 use live::{
@@ -26,8 +26,8 @@ const OLDEST_BACKUP: Duration = Duration::from_hours(3);
 /// How long heartbeats are collected: each edge sends one per interval.
 const LISTEN: Duration = HEARTBEAT_EVERY.saturating_mul(5);
 
-pub(super) async fn jobs(db: PgPool) -> Finding {
-    match job_leases::failing(&db, JOBS_NAMED).await {
+pub(super) async fn jobs(db: PgPool) -> CheckOutcome {
+    match job_leases::list_failing(&db, JOBS_NAMED).await {
         Ok(failing) if failing.is_empty() => Ok("no job's last run failed".to_owned()),
         Ok(failing) => {
             let said = failing.iter().map(|failed| format!("`{}`: {}", failed.job, failed.error)).collect::<Vec<_>>();
@@ -37,23 +37,24 @@ pub(super) async fn jobs(db: PgPool) -> Finding {
             )
         }
         Err(error) if identity::is_unmigrated(&error) => warn("the database has no tables", "run `admin migrate`"),
-        Err(error) => fail(of_postgres(&error), "see `postgres`"),
+        Err(error) => fail(explain_postgres(&error), "see `postgres`"),
     }
 }
 
-pub(super) async fn usage_export(db: PgPool, is_configured: bool) -> Finding {
-    let asked = async { Ok((usage_export::standing(&db).await?, usage_export::waiting(&db, EXPORT_COUNTED).await?)) };
+pub(super) async fn usage_export(db: PgPool, is_configured: bool) -> CheckOutcome {
+    let asked =
+        async { Ok((usage_export::find_state(&db).await?, usage_export::count_waiting(&db, EXPORT_COUNTED).await?)) };
     let (standing, waiting) = match asked.await {
         Ok(found) => found,
         Err(error) if identity::is_unmigrated(&error) => {
             return warn("the database has no tables", "run `admin migrate`");
         }
-        Err(error) => return fail(of_postgres(&error), "see `postgres`"),
+        Err(error) => return fail(explain_postgres(&error), "see `postgres`"),
     };
     let count = if waiting < EXPORT_COUNTED { waiting.to_string() } else { format!("{waiting} or more") };
     match standing {
         _ if !is_configured => Ok("usage is sent nowhere (telemetry.usage_url is not set)".to_owned()),
-        Some(Standing { failures, error, due_at }) if failures > 0 => warn(
+        Some(ExportState { failures, error, due_at }) if failures > 0 => warn(
             format!(
                 "failures in a row: {failures}, completions that wait: {count}, next try: {due_at}; {}",
                 error.unwrap_or_default()
@@ -68,7 +69,7 @@ pub(super) async fn usage_export(db: PgPool, is_configured: bool) -> Finding {
     }
 }
 
-pub(super) async fn backup(db: PgPool) -> Finding {
+pub(super) async fn backup(db: PgPool) -> CheckOutcome {
     match backups::last(&db).await {
         Ok(Some(began_at)) => {
             let age = Clock::system().now().since(began_at);
@@ -84,13 +85,13 @@ pub(super) async fn backup(db: PgPool) -> Finding {
             "have a timer make one every hour: deploy/runbook/backup.md. If other means do, this says nothing of them",
         ),
         Err(error) if identity::is_unmigrated(&error) => warn("the database has no tables", "run `admin migrate`"),
-        Err(error) => fail(of_postgres(&error), "see `postgres`"),
+        Err(error) => fail(explain_postgres(&error), "see `postgres`"),
     }
 }
 
-pub(super) async fn lost_changes(db: PgPool) -> Finding {
+pub(super) async fn lost_changes(db: PgPool) -> CheckOutcome {
     let since = Clock::system().now() - lost_changes::SHOWN_FOR;
-    match lost_changes::unacknowledged(&db, since, lost_changes::SHOWN).await {
+    match lost_changes::list_unacknowledged(&db, since, lost_changes::SHOWN).await {
         Ok(losses) if losses.is_empty() => Ok("edges know of no change that the database lacks".to_owned()),
         Ok(losses) => {
             let said = losses.iter().map(|loss| {
@@ -110,7 +111,7 @@ pub(super) async fn lost_changes(db: PgPool) -> Finding {
     }
 }
 
-pub(super) async fn edges(redis: Redis) -> Finding {
+pub(super) async fn edges(redis: Redis) -> CheckOutcome {
     let mut heard = BTreeSet::new();
     let subscribed = async {
         let mut subscriber = redis.subscriber().await?;
@@ -127,7 +128,7 @@ pub(super) async fn edges(redis: Redis) -> Finding {
         Ok::<(), live::RedisError>(())
     };
     if let Err(error) = subscribed.await {
-        return fail(of_redis(&error), "see `redis`");
+        return fail(explain_redis(&error), "see `redis`");
     }
     match heard.len() {
         0 => fail("no edge is heard on Redis", "does an edge run, and has it the same redis.url?"),

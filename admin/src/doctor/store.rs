@@ -3,17 +3,17 @@
 
 use config::Config;
 use db::upkeep::{identity::is_unmigrated, pack_faults, store_sweep};
-use diagnosis::{Finding, fail, warn};
+use diagnosis::{CheckOutcome, fail, warn};
 use identity::{StoreFinding, examine_store};
 use packs::{PackStore, StoreError};
 use sqlx::PgPool;
 
-use crate::trash::Reason;
+use crate::trash::SweepStopReason;
 
 /// Checks which database the store belongs to, as admin does at startup, then writes and deletes an object.
-pub(super) async fn store(config: Config, db: PgPool) -> Finding {
+pub(super) async fn store(config: Config, db: PgPool) -> CheckOutcome {
     let url = config.store.url.clone();
-    let store = match PackStore::open_as_it_is(&config.store) {
+    let store = match PackStore::open_existing(&config.store) {
         Ok(store) => store,
         Err(error) => return fail(error.to_string(), "set [store] right"),
     };
@@ -38,7 +38,7 @@ pub(super) async fn store(config: Config, db: PgPool) -> Finding {
         },
         StoreFinding::Ours | StoreFinding::RuledElsewhere => {}
     }
-    if let Err(error) = store.try_out().await {
+    if let Err(error) = store.probe_write().await {
         return fail(
             format!("{url}: nothing can be written and deleted: {error}"),
             "give admin's key, or its user, the right to write and to delete there, and look whether the disk is full",
@@ -62,8 +62,8 @@ pub(super) async fn store(config: Config, db: PgPool) -> Finding {
     }
 }
 
-pub(super) async fn packs(db: PgPool) -> Finding {
-    match pack_faults::faulty(&db).await {
+pub(super) async fn packs(db: PgPool) -> CheckOutcome {
+    match pack_faults::count_packs(&db).await {
         Ok(0) => Ok("none is known to be lost or damaged".to_owned()),
         Ok(count) => fail(
             format!("{count} are lost or damaged in the store"),
@@ -74,11 +74,11 @@ pub(super) async fn packs(db: PgPool) -> Finding {
     }
 }
 
-pub(super) async fn sweep(db: PgPool) -> Finding {
+pub(super) async fn sweep(db: PgPool) -> CheckOutcome {
     match store_sweep::state(&db).await.map(|state| state.stopped_for) {
         Ok(None) => Ok("the sweep of the store runs".to_owned()),
         Ok(Some(word)) => {
-            let why = Reason::of_word(&word).map_or(word, |reason| reason.sentence().to_owned());
+            let why = SweepStopReason::parse(&word).map_or(word, |reason| reason.sentence().to_owned());
             warn(format!("the sweep of the store has stopped: {why}"), "see deploy/runbook/sweep-stopped.md")
         }
         Err(error) if is_unmigrated(&error) => warn("the database has no tables", "run `admin migrate`"),

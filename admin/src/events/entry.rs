@@ -1,11 +1,11 @@
 //! Builds events from a change: from its audit log entries, from the edges' receipts, and for changes without an entry.
 
 use db::{
-    audit::{Actor, Entry},
+    audit::{Actor, NewAuditEntry},
     projects::Project,
 };
 use domain::{Timestamp, audit::Action, role::Role};
-use live::events::Event;
+use live::events::AccountEvent;
 use serde_json::{Map, Value};
 
 use crate::edges::Propagation;
@@ -23,7 +23,7 @@ const TEXT_CHARS: usize = 300;
 const SUBJECTS: [&str; 8] = ["deployment", "domain", "login", "key", "token", "invite", "installation", "repo"];
 
 /// Returns the event of an audit log entry.
-pub fn of_entry(entry: &Entry, actor: Actor<'_>, now: Timestamp) -> Event {
+pub fn event_from_entry(entry: &NewAuditEntry, actor: Actor<'_>, now: Timestamp) -> AccountEvent {
     let action = entry.action();
     let cut = entry.detail().iter().map(|(key, value)| (key.clone(), cut(value)));
     let (detail, admin_detail): (Map<_, _>, Map<_, _>) = cut.partition(|(key, _)| action.is_open(key));
@@ -34,7 +34,7 @@ pub fn of_entry(entry: &Entry, actor: Actor<'_>, now: Timestamp) -> Event {
     });
     // The account that takes over a domain, by proof of control, is a stranger to those who lose it.
     let actor = Some(actor).filter(|_| action != Action::DomainLose);
-    Event {
+    AccountEvent {
         kind: action.as_str().to_owned(),
         owner: entry.owner().clone(),
         org: entry.org().cloned(),
@@ -45,14 +45,20 @@ pub fn of_entry(entry: &Entry, actor: Actor<'_>, now: Timestamp) -> Event {
         at: now,
         detail,
         admin_detail,
-        told_from: action.told_from(),
+        told_from: action.notified_role(),
         changes_members: action.changes_members(),
     }
 }
 
 /// Returns an event of a project that has no audit log entry.
-pub fn of_project(kind: &str, project: &Project, subject: Option<&str>, by: Option<&str>, now: Timestamp) -> Event {
-    Event {
+pub fn project_event(
+    kind: &str,
+    project: &Project,
+    subject: Option<&str>,
+    by: Option<&str>,
+    now: Timestamp,
+) -> AccountEvent {
+    AccountEvent {
         kind: kind.to_owned(),
         owner: project.owner.clone(),
         org: project.org.clone(),
@@ -69,9 +75,9 @@ pub fn of_project(kind: &str, project: &Project, subject: Option<&str>, by: Opti
 }
 
 /// Returns the receipts of the change that produced the events `told`: one for each project or account concerned.
-pub fn receipts(told: &[Event], propagation: Propagation) -> Vec<Event> {
+pub fn receipt_events(told: &[AccountEvent], propagation: Propagation) -> Vec<AccountEvent> {
     let Some(figures) = propagation.detail() else { return Vec::new() };
-    let mut receipts: Vec<Event> = Vec::with_capacity(told.len());
+    let mut receipts: Vec<AccountEvent> = Vec::with_capacity(told.len());
     for event in told {
         let is_there = receipts.iter().any(|receipt| receipt.owner == event.owner && receipt.project == event.project);
         if is_there {
@@ -79,7 +85,7 @@ pub fn receipts(told: &[Event], propagation: Propagation) -> Vec<Event> {
         }
         let mut detail = figures.clone();
         detail.insert("action".to_owned(), event.kind.clone().into());
-        receipts.push(Event {
+        receipts.push(AccountEvent {
             kind: KIND_RECEIPT.to_owned(),
             detail,
             admin_detail: Map::new(),

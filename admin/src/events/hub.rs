@@ -7,7 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use domain::UserId;
-use live::events::{Event, EventId, Message, Sent};
+use live::events::{AccountEvent, EventId, StreamEntry, StreamMessage};
 use tokio::sync::{Notify, broadcast};
 
 use crate::metrics;
@@ -18,35 +18,35 @@ pub(super) const KEPT: usize = 4_096;
 const LAG: usize = 1_024;
 
 /// The newest events, and the subscribers that wait for the next.
-pub struct Hub {
-    state: Mutex<State>,
-    sender: broadcast::Sender<Arc<Told>>,
+pub struct EventHub {
+    state: Mutex<HubState>,
+    sender: broadcast::Sender<Arc<StoredEvent>>,
     /// Notified when events can be read for the first time.
     begun: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct HubState {
     /// The id of the entry before the oldest kept one.
     floor: Option<EventId>,
-    kept: VecDeque<Arc<Told>>,
+    kept: VecDeque<Arc<StoredEvent>>,
 }
 
 /// A stored event as the streams of this process receive it.
 #[derive(Debug)]
-pub struct Told {
+pub struct StoredEvent {
     /// The id of the entry.
     pub id: EventId,
     /// The content of the entry.
-    pub news: News,
+    pub news: EventContent,
 }
 
 /// The content of an entry.
 #[derive(Debug)]
-pub enum News {
+pub enum EventContent {
     /// An event, with the two frames that streams send for it: one for every member of an organization, one for those
     /// who may see all of it. The first stream that needs a frame encodes it.
-    Event(Box<Event>, [std::sync::OnceLock<Bytes>; 2]),
+    Event(Box<AccountEvent>, [std::sync::OnceLock<Bytes>; 2]),
     /// A session or token of this person may have ended.
     Credentials(UserId),
     /// Entries may be missing before the next one.
@@ -56,19 +56,19 @@ pub enum News {
 }
 
 /// The position at which a stream begins.
-pub enum Start {
+pub enum StreamPosition {
     /// After the newest entry, whose id this is; `None` while events cannot be read.
     Now(Option<EventId>),
     /// After the requested entry: these entries followed it.
-    After(Vec<Arc<Told>>),
+    After(Vec<Arc<StoredEvent>>),
     /// The requested entry is not kept here, or is newer than the newest entry, whose id this is.
     Unknown(Option<EventId>),
 }
 
 /// The receiver of new entries.
-pub type Following = broadcast::Receiver<Arc<Told>>;
+pub type EventReceiver = broadcast::Receiver<Arc<StoredEvent>>;
 
-impl Hub {
+impl EventHub {
     pub(super) fn new() -> Self {
         let (sender, _) = broadcast::channel(LAG);
         Self { state: Mutex::default(), sender, begun: Notify::new() }
@@ -81,7 +81,7 @@ impl Hub {
     }
 
     /// Waits until events can be read.
-    pub async fn begun(&self) {
+    pub async fn wait_ready(&self) {
         loop {
             let mut begun = std::pin::pin!(self.begun.notified());
             begun.as_mut().enable();
@@ -93,26 +93,26 @@ impl Hub {
     }
 
     /// Subscribes, after the entry `last` if it is given, without missing or repeating an entry in between.
-    pub fn follow(&self, last: Option<EventId>) -> (Start, Following) {
+    pub fn subscribe(&self, last: Option<EventId>) -> (StreamPosition, EventReceiver) {
         let state = self.state();
         let following = self.sender.subscribe();
         let newest = state.kept.back().map(|told| told.id).or(state.floor);
         let start = match last {
-            None => Start::Now(newest),
-            Some(last) if state.floor == Some(last) => Start::After(state.kept.iter().cloned().collect()),
+            None => StreamPosition::Now(newest),
+            Some(last) if state.floor == Some(last) => StreamPosition::After(state.kept.iter().cloned().collect()),
             Some(last) => match state.kept.binary_search_by_key(&last, |told| told.id) {
-                Ok(at) => Start::After(state.kept.iter().skip(at + 1).cloned().collect()),
-                Err(_) => Start::Unknown(newest),
+                Ok(at) => StreamPosition::After(state.kept.iter().skip(at + 1).cloned().collect()),
+                Err(_) => StreamPosition::Unknown(newest),
             },
         };
         (start, following)
     }
 
     /// Appends an entry, which follows the newest.
-    pub(super) fn push(&self, sent: Sent) {
-        let told = Arc::new(Told::from(sent));
+    pub(super) fn push(&self, sent: StreamEntry) {
+        let told = Arc::new(StoredEvent::from(sent));
         let mut state = self.state();
-        if matches!(told.news, News::Reset) {
+        if matches!(told.news, EventContent::Reset) {
             metrics::events_reset();
             // Earlier entries are useless: a stream that missed this one must reload.
             state.kept.clear();
@@ -128,34 +128,34 @@ impl Hub {
     }
 
     /// Replaces the kept entries by `latest`, everything that the Redis stream has. Subscribers are reset.
-    pub(super) fn restart(&self, latest: Vec<Sent>) {
+    pub(super) fn restart(&self, latest: Vec<StreamEntry>) {
         let mut state = self.state();
         let Some(newest) = latest.last().map(|sent| sent.id) else { return };
-        state.kept = latest.into_iter().map(|sent| Arc::new(Told::from(sent))).collect();
+        state.kept = latest.into_iter().map(|sent| Arc::new(StoredEvent::from(sent))).collect();
         // A stream cannot resume from before a loss.
-        if let Some(at) = state.kept.iter().rposition(|told| matches!(told.news, News::Reset)) {
+        if let Some(at) = state.kept.iter().rposition(|told| matches!(told.news, EventContent::Reset)) {
             let floor = state.kept.drain(..=at).next_back().map(|reset| reset.id);
             state.floor = floor;
         } else {
             state.floor = None;
         }
         metrics::events_reset();
-        let _ = self.sender.send(Arc::new(Told { id: newest, news: News::Reset }));
+        let _ = self.sender.send(Arc::new(StoredEvent { id: newest, news: EventContent::Reset }));
         self.begun.notify_waiters();
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, HubState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl From<Sent> for Told {
-    fn from(Sent { id, message }: Sent) -> Self {
+impl From<StreamEntry> for StoredEvent {
+    fn from(StreamEntry { id, message }: StreamEntry) -> Self {
         let news = match message {
-            Message::Event(event) => News::Event(event, Default::default()),
-            Message::Credentials { user } => News::Credentials(user),
-            Message::Lost => News::Reset,
-            Message::Began | Message::Unknown => News::Nothing,
+            StreamMessage::Event(event) => EventContent::Event(event, Default::default()),
+            StreamMessage::Credentials { user } => EventContent::Credentials(user),
+            StreamMessage::Lost => EventContent::Reset,
+            StreamMessage::Began | StreamMessage::Unknown => EventContent::Nothing,
         };
         Self { id, news }
     }
@@ -165,62 +165,66 @@ impl From<Sent> for Told {
 mod tests {
     use super::*;
 
-    fn sent(id: &str, message: Message) -> Sent {
-        Sent { id: id.parse().unwrap(), message }
+    fn sent(id: &str, message: StreamMessage) -> StreamEntry {
+        StreamEntry { id: id.parse().unwrap(), message }
     }
 
-    fn ids(start: &Start) -> Option<Vec<String>> {
+    fn ids(start: &StreamPosition) -> Option<Vec<String>> {
         match start {
-            Start::After(missed) => Some(missed.iter().map(|told| told.id.to_string()).collect()),
-            Start::Now(_) | Start::Unknown(_) => None,
+            StreamPosition::After(missed) => Some(missed.iter().map(|told| told.id.to_string()).collect()),
+            StreamPosition::Now(_) | StreamPosition::Unknown(_) => None,
         }
     }
 
     #[test]
     fn a_stream_is_resumed_behind_an_entry_that_is_known() {
-        let hub = Hub::new();
-        assert!(matches!(hub.follow(None).0, Start::Now(None)));
-        hub.restart(vec![sent("1-0", Message::Began), sent("2-0", Message::Unknown)]);
-        hub.push(sent("3-0", Message::Unknown));
+        let hub = EventHub::new();
+        assert!(matches!(hub.subscribe(None).0, StreamPosition::Now(None)));
+        hub.restart(vec![sent("1-0", StreamMessage::Began), sent("2-0", StreamMessage::Unknown)]);
+        hub.push(sent("3-0", StreamMessage::Unknown));
         let last = |id: &str| Some(id.parse().unwrap());
-        assert_eq!(ids(&hub.follow(last("1-0")).0).unwrap(), ["2-0", "3-0"]);
-        assert_eq!(ids(&hub.follow(last("3-0")).0).unwrap(), [""; 0]);
+        assert_eq!(ids(&hub.subscribe(last("1-0")).0).unwrap(), ["2-0", "3-0"]);
+        assert_eq!(ids(&hub.subscribe(last("3-0")).0).unwrap(), [""; 0]);
         for unknown in ["0-1", "2-1", "9-0"] {
-            assert!(matches!(hub.follow(last(unknown)).0, Start::Unknown(Some(_))), "{unknown}");
+            assert!(matches!(hub.subscribe(last(unknown)).0, StreamPosition::Unknown(Some(_))), "{unknown}");
         }
-        assert!(matches!(hub.follow(None).0, Start::Now(newest) if newest == last("3-0")));
+        assert!(matches!(hub.subscribe(None).0, StreamPosition::Now(newest) if newest == last("3-0")));
     }
 
     #[test]
     fn nothing_is_resumed_from_before_a_loss() {
-        let hub = Hub::new();
-        hub.restart(vec![sent("1-0", Message::Began)]);
-        let (_, mut following) = hub.follow(None);
-        hub.push(sent("2-0", Message::Lost));
-        hub.push(sent("3-0", Message::Unknown));
-        assert!(matches!(following.try_recv().unwrap().news, News::Reset));
+        let hub = EventHub::new();
+        hub.restart(vec![sent("1-0", StreamMessage::Began)]);
+        let (_, mut following) = hub.subscribe(None);
+        hub.push(sent("2-0", StreamMessage::Lost));
+        hub.push(sent("3-0", StreamMessage::Unknown));
+        assert!(matches!(following.try_recv().unwrap().news, EventContent::Reset));
         let last = |id: &str| Some(id.parse().unwrap());
-        assert!(matches!(hub.follow(last("1-0")).0, Start::Unknown(_)));
-        assert_eq!(ids(&hub.follow(last("2-0")).0).unwrap(), ["3-0"]);
+        assert!(matches!(hub.subscribe(last("1-0")).0, StreamPosition::Unknown(_)));
+        assert_eq!(ids(&hub.subscribe(last("2-0")).0).unwrap(), ["3-0"]);
         // Another process starts with the same entries.
-        let other = Hub::new();
-        other.restart(vec![sent("1-0", Message::Began), sent("2-0", Message::Lost), sent("3-0", Message::Unknown)]);
-        assert!(matches!(other.follow(last("1-0")).0, Start::Unknown(_)));
-        assert_eq!(ids(&other.follow(last("2-0")).0).unwrap(), ["3-0"]);
+        let other = EventHub::new();
+        other.restart(vec![
+            sent("1-0", StreamMessage::Began),
+            sent("2-0", StreamMessage::Lost),
+            sent("3-0", StreamMessage::Unknown),
+        ]);
+        assert!(matches!(other.subscribe(last("1-0")).0, StreamPosition::Unknown(_)));
+        assert_eq!(ids(&other.subscribe(last("2-0")).0).unwrap(), ["3-0"]);
     }
 
     #[test]
     fn the_newest_are_kept_and_those_before_them_are_forgotten() {
-        let hub = Hub::new();
-        hub.restart(vec![sent("1-0", Message::Began)]);
+        let hub = EventHub::new();
+        hub.restart(vec![sent("1-0", StreamMessage::Began)]);
         for number in 0..KEPT {
-            hub.push(sent(&format!("2-{number}"), Message::Unknown));
+            hub.push(sent(&format!("2-{number}"), StreamMessage::Unknown));
         }
         let last = |id: &str| Some(id.parse().unwrap());
         // The entry before the oldest kept one is still known.
-        assert_eq!(ids(&hub.follow(last("1-0")).0).unwrap().len(), KEPT);
-        hub.push(sent("3-0", Message::Unknown));
-        assert!(matches!(hub.follow(last("1-0")).0, Start::Unknown(_)));
-        assert_eq!(ids(&hub.follow(last("2-0")).0).unwrap().len(), KEPT);
+        assert_eq!(ids(&hub.subscribe(last("1-0")).0).unwrap().len(), KEPT);
+        hub.push(sent("3-0", StreamMessage::Unknown));
+        assert!(matches!(hub.subscribe(last("1-0")).0, StreamPosition::Unknown(_)));
+        assert_eq!(ids(&hub.subscribe(last("2-0")).0).unwrap().len(), KEPT);
     }
 }

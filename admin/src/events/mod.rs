@@ -1,7 +1,7 @@
 //! Events: what subscribers of an account receive, from the commit to the streams of this process.
 //!
 //! [`Change`](crate::change::Change) publishes what it has committed; one task appends it to a Redis stream
-//! (`sender.rs`), one reads that stream for all clients of this process (`reader.rs`) into a [`Hub`], which keeps the
+//! (`sender.rs`), one reads that stream for all clients of this process (`reader.rs`) into a [`EventHub`], which keeps the
 //! newest events in memory. Publishing never waits and never fails: after a loss, every stream is reset. Not here: who
 //! may see which event (`api/events`).
 
@@ -15,13 +15,13 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use live::{Redis, events::Message};
+use live::{Redis, events::StreamMessage};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 pub use self::{
-    entry::{KIND_BILLING, KIND_DOMAIN_STATE, KIND_PUSH, of_entry, of_project, receipts},
-    hub::{Following, Hub, News, Start, Told},
+    entry::{KIND_BILLING, KIND_DOMAIN_STATE, KIND_PUSH, event_from_entry, project_event, receipt_events},
+    hub::{EventContent, EventHub, EventReceiver, StoredEvent, StreamPosition},
 };
 use crate::metrics;
 
@@ -30,47 +30,47 @@ const SEND_QUEUE: usize = 4_096;
 
 /// A handle on the events. Cheap to clone.
 #[derive(Clone)]
-pub struct Events {
-    hub: Arc<Hub>,
-    outbox: mpsc::Sender<Message>,
-    lost: Lost,
+pub struct EventPublisher {
+    hub: Arc<EventHub>,
+    outbox: mpsc::Sender<StreamMessage>,
+    lost: LossFlag,
 }
 
 /// Whether events were dropped and subscribers not reset yet. Clones share it.
 #[derive(Debug, Clone, Default)]
-struct Lost(Arc<AtomicBool>);
+struct LossFlag(Arc<AtomicBool>);
 
-/// The tasks behind [`Events`], created together with it and run for the program's life.
+/// The tasks behind [`EventPublisher`], created together with it and run for the program's life.
 pub struct EventsTasks {
-    hub: Arc<Hub>,
-    inbox: mpsc::Receiver<Message>,
-    lost: Lost,
+    hub: Arc<EventHub>,
+    inbox: mpsc::Receiver<StreamMessage>,
+    lost: LossFlag,
     redis: Redis,
 }
 
-impl Events {
+impl EventPublisher {
     /// Creates the handle, and the tasks that must run for it to work.
     pub fn new(redis: Redis) -> (Self, EventsTasks) {
         let (outbox, inbox) = mpsc::channel(SEND_QUEUE);
-        let (hub, lost) = (Arc::new(Hub::new()), Lost::default());
+        let (hub, lost) = (Arc::new(EventHub::new()), LossFlag::default());
         let tasks = EventsTasks { hub: hub.clone(), inbox, lost: lost.clone(), redis };
         (Self { hub, outbox, lost }, tasks)
     }
 
     /// Publishes `message` without waiting.
-    pub fn publish(&self, message: Message) {
+    pub fn publish(&self, message: StreamMessage) {
         if self.outbox.try_send(message).is_err() {
             self.lost.record(1);
         }
     }
 
     /// Returns the hub of this process.
-    pub fn hub(&self) -> &Arc<Hub> {
+    pub fn hub(&self) -> &Arc<EventHub> {
         &self.hub
     }
 }
 
-impl Lost {
+impl LossFlag {
     fn record(&self, count: u64) {
         metrics::events_dropped(count);
         self.0.store(true, Ordering::Relaxed);

@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use live::{
     Redis, RedisError,
-    events::{EventId, EventReader, Message},
+    events::{EventId, EventReader, StreamMessage},
 };
 
-use super::hub::{Hub, KEPT};
+use super::hub::{EventHub, KEPT};
 
 const RECONNECT: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(2);
 
 /// Reads for the program's life, and reconnects after each failure of Redis.
-pub(super) async fn read(hub: &Hub, redis: &Redis) {
+pub(super) async fn read(hub: &EventHub, redis: &Redis) {
     let mut pause = *RECONNECT.start();
     loop {
         let before = hub.newest();
@@ -30,20 +30,20 @@ pub(super) async fn read(hub: &Hub, redis: &Redis) {
     }
 }
 
-async fn read_until_fault(hub: &Hub, redis: &Redis) -> Result<(), RedisError> {
+async fn read_until_fault(hub: &EventHub, redis: &Redis) -> Result<(), RedisError> {
     let mut reader = redis.event_reader().await?;
     let mut after = match hub.newest() {
-        Some(newest) if reader.has(newest).await? => newest,
-        _ => begin(hub, redis, &mut reader).await?,
+        Some(newest) if reader.contains(newest).await? => newest,
+        _ => load_stream(hub, redis, &mut reader).await?,
     };
     loop {
         let sent = reader.next(after).await?;
         // Checked after the read: an entry that exists now existed when the response was made.
-        if !reader.has(after).await? {
+        if !reader.contains(after).await? {
             tracing::warn!(
                 "Redis has lost events, or there were too many; those who follow them are told to look again"
             );
-            after = begin(hub, redis, &mut reader).await?;
+            after = load_stream(hub, redis, &mut reader).await?;
             continue;
         }
         for sent in sent {
@@ -55,13 +55,13 @@ async fn read_until_fault(hub: &Hub, redis: &Redis) -> Result<(), RedisError> {
 
 /// Fills the hub with the content of the stream, and returns the id of the newest entry. An empty stream receives a
 /// first entry, so that its loss can be detected.
-async fn begin(hub: &Hub, redis: &Redis, reader: &mut EventReader) -> Result<EventId, RedisError> {
+async fn load_stream(hub: &EventHub, redis: &Redis, reader: &mut EventReader) -> Result<EventId, RedisError> {
     loop {
         let latest = reader.latest(KEPT).await?;
         if let Some(newest) = latest.last().map(|sent| sent.id) {
             hub.restart(latest);
             return Ok(newest);
         }
-        redis.send_events(&[Message::Began]).await?;
+        redis.send_events(&[StreamMessage::Began]).await?;
     }
 }

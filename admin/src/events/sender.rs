@@ -2,11 +2,11 @@
 
 use std::{iter, time::Duration};
 
-use live::{Redis, events::Message};
+use live::{Redis, events::StreamMessage};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::Lost;
+use super::LossFlag;
 
 const BATCH: usize = 256;
 /// The interval of checks for an unreported loss while nothing else is sent.
@@ -14,7 +14,12 @@ const LOOK_FOR_LOSS: Duration = Duration::from_secs(1);
 
 /// Sends events in queue order until `stop`, then those still queued. After a loss, the loss is reported before
 /// anything else is sent.
-pub(super) async fn send(mut inbox: mpsc::Receiver<Message>, lost: &Lost, redis: &Redis, stop: &CancellationToken) {
+pub(super) async fn send(
+    mut inbox: mpsc::Receiver<StreamMessage>,
+    lost: &LossFlag,
+    redis: &Redis,
+    stop: &CancellationToken,
+) {
     let mut batch = Vec::with_capacity(BATCH);
     let mut is_away = false;
     loop {
@@ -28,7 +33,7 @@ pub(super) async fn send(mut inbox: mpsc::Receiver<Message>, lost: &Lost, redis:
         }
         let had_loss = lost.take();
         if had_loss {
-            batch.insert(0, Message::Lost);
+            batch.insert(0, StreamMessage::Lost);
         }
         if !batch.is_empty() {
             match redis.send_events(&batch).await {

@@ -11,37 +11,37 @@ use crate::error::ApiError;
 
 /// The requested page of a list. Document it with `params(api::Page)`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Paged<Id> {
+pub struct PageQuery<Id> {
     limit: i64,
     /// The id before which the page starts.
     pub before: Option<Id>,
 }
 
-impl<Id: FromStr> Paged<Id> {
+impl<Id: FromStr> PageQuery<Id> {
     fn new(page: &Page) -> Result<Self, ApiError> {
         let limit = page.limit.as_deref().map_or(Some(PAGE_ROWS), |limit| limit.parse().ok());
         let limit = limit
             .filter(|limit| (1..=PAGE_ROWS).contains(limit))
             .ok_or_else(|| ApiError::invalid(format!("`limit` must be a whole number from 1 to {PAGE_ROWS}.")))?;
         let before = page.cursor.as_deref().map(str::parse).transpose();
-        let before = before.map_err(|_| not_a_cursor())?;
+        let before = before.map_err(|_| invalid_cursor())?;
         Ok(Self { limit, before })
     }
 }
 
 /// Returns the error for an invalid cursor.
-pub fn not_a_cursor() -> ApiError {
+pub fn invalid_cursor() -> ApiError {
     ApiError::invalid("`cursor` must be the `next_cursor` of the page before, unchanged.")
 }
 
-impl<Id> Paged<Id> {
+impl<Id> PageQuery<Id> {
     /// Returns the number of rows to read: one more than the page size, which shows whether there is a next page.
     pub fn rows(&self) -> i64 {
         self.limit + 1
     }
 
     /// Truncates the rows to the page size and returns the cursor of the next page.
-    pub fn cut<Row>(&self, rows: &mut Vec<Row>, id: impl Fn(&Row) -> String) -> Option<String> {
+    pub fn truncate<Row>(&self, rows: &mut Vec<Row>, id: impl Fn(&Row) -> String) -> Option<String> {
         let wanted = usize::try_from(self.limit).unwrap_or(usize::MAX);
         let more = rows.len() > wanted;
         rows.truncate(wanted);
@@ -49,7 +49,7 @@ impl<Id> Paged<Id> {
     }
 }
 
-impl<Id: FromStr, S: Send + Sync> FromRequestParts<S> for Paged<Id> {
+impl<Id: FromStr, S: Send + Sync> FromRequestParts<S> for PageQuery<Id> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
@@ -64,8 +64,8 @@ mod tests {
 
     use super::*;
 
-    fn page(limit: Option<&str>, cursor: Option<&str>) -> Result<Paged<TokenId>, ApiError> {
-        Paged::new(&Page { limit: limit.map(ToOwned::to_owned), cursor: cursor.map(ToOwned::to_owned) })
+    fn page(limit: Option<&str>, cursor: Option<&str>) -> Result<PageQuery<TokenId>, ApiError> {
+        PageQuery::new(&Page { limit: limit.map(ToOwned::to_owned), cursor: cursor.map(ToOwned::to_owned) })
     }
 
     #[test]
@@ -83,8 +83,8 @@ mod tests {
     fn the_cursor_is_there_only_when_rows_are_left() {
         let page = page(Some("2"), None).unwrap();
         let mut rows = vec![3, 2, 1];
-        assert_eq!(page.cut(&mut rows, ToString::to_string).as_deref(), Some("2"));
+        assert_eq!(page.truncate(&mut rows, ToString::to_string).as_deref(), Some("2"));
         assert_eq!(rows, [3, 2]);
-        assert_eq!(page.cut(&mut rows, ToString::to_string), None);
+        assert_eq!(page.truncate(&mut rows, ToString::to_string), None);
     }
 }

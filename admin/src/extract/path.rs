@@ -17,7 +17,7 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        if holds_nul(parts) {
+        if has_nul(parts) {
             return Err(ApiError::not_found("thing"));
         }
         axum::extract::Path::from_request_parts(parts, state)
@@ -28,6 +28,6 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
 }
 
 /// Returns whether the path contains a NUL, which no name contains and Postgres rejects.
-fn holds_nul(parts: &Parts) -> bool {
+fn has_nul(parts: &Parts) -> bool {
     parts.uri.path().contains("%00")
 }

@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{ApiError, Code, PossibleError};
 
-/// The errors of [`Query`] and [`super::Paged`].
+/// The errors of [`Query`] and [`super::PageQuery`].
 pub const QUERY_ERRORS: &[PossibleError] =
     &[PossibleError::new(Code::InvalidRequest, "a query parameter breaks a rule; the message names it")];
 

@@ -6,9 +6,9 @@ use api::domains::{DnsRecord, Fix, FixAction};
 use domain::{Hostname, hostname::is_within};
 
 use super::{
-    Platform,
-    caa::{CaaSet, Permission},
-    look::Finding,
+    PlatformAddresses,
+    caa::{CaaPermission, CaaSet},
+    look::DnsDestination,
 };
 
 fn address_record(name: &str, address: IpAddr) -> DnsRecord {
@@ -20,17 +20,17 @@ fn record(kind: &str, name: &str, value: impl Into<String>) -> DnsRecord {
 }
 
 /// Returns the registered domain of `hostname`, or `hostname` itself if there is none.
-pub fn registered(hostname: &Hostname) -> &str {
+pub fn registered_domain(hostname: &Hostname) -> &str {
     psl::domain_str(hostname.as_str()).unwrap_or(hostname.as_str())
 }
 
 /// Returns whether `hostname` is the apex of its zone, where DNS allows no CNAME.
 pub fn is_apex(hostname: &Hostname) -> bool {
-    registered(hostname) == hostname.as_str()
+    registered_domain(hostname) == hostname.as_str()
 }
 
 /// Returns the records that lead `hostname` here; empty if none are needed.
-pub fn wanted(hostname: &Hostname, platform: &Platform) -> Vec<DnsRecord> {
+pub fn target_records(hostname: &Hostname, platform: &PlatformAddresses) -> Vec<DnsRecord> {
     let name = hostname.as_str();
     if platform.is_local() && is_within(name, "localhost") {
         return Vec::new();
@@ -45,77 +45,79 @@ pub fn wanted(hostname: &Hostname, platform: &Platform) -> Vec<DnsRecord> {
 }
 
 /// Returns whether the keeper of the DNS of `hostname` also controls the record of `owner`.
-fn is_theirs(hostname: &Hostname, owner: &str) -> bool {
-    is_within(owner, registered(hostname))
+fn is_in_zone(hostname: &Hostname, owner: &str) -> bool {
+    is_within(owner, registered_domain(hostname))
 }
 
 /// Describes where `hostname` leads, what is wrong with that, and the record to change. `owner` is the name that has
 /// the addresses.
-pub fn sentence(hostname: &Hostname, owner: &str, platform: &Platform, finding: &Finding) -> String {
-    let keeper = format!("whoever keeps the DNS of {}", registered(hostname));
-    let set = set(hostname, platform);
+pub fn sentence(hostname: &Hostname, owner: &str, platform: &PlatformAddresses, finding: &DnsDestination) -> String {
+    let keeper = format!("whoever keeps the DNS of {}", registered_domain(hostname));
+    let set = records_phrase(hostname, platform);
     match finding {
-        Finding::Leads => format!("{hostname} leads here."),
-        Finding::Nothing => format!("{hostname} has no address in DNS yet: {keeper} sets {set}."),
-        Finding::Dangling(alias) => {
+        DnsDestination::Leads => format!("{hostname} leads here."),
+        DnsDestination::Nothing => format!("{hostname} has no address in DNS yet: {keeper} sets {set}."),
+        DnsDestination::Dangling(alias) => {
             format!("{hostname} is an alias of {alias}, which has no address: {keeper} sets {set} instead.")
         }
-        Finding::Elsewhere(addresses) => {
+        DnsDestination::Elsewhere(addresses) => {
             format!("{hostname} leads to {}, not here: {keeper} sets {set} instead.", list(addresses))
         }
-        Finding::Partly(addresses) | Finding::StaleIpv6(addresses) if !is_theirs(hostname, owner) => format!(
-            "{hostname} is an alias of {owner}, which leads here, and to {} too: {keeper} sets {set} instead.",
-            list(addresses)
-        ),
-        Finding::Partly(addresses) if owner != hostname.as_str() => format!(
+        DnsDestination::Partly(addresses) | DnsDestination::StaleIpv6(addresses) if !is_in_zone(hostname, owner) => {
+            format!(
+                "{hostname} is an alias of {owner}, which leads here, and to {} too: {keeper} sets {set} instead.",
+                list(addresses)
+            )
+        }
+        DnsDestination::Partly(addresses) if owner != hostname.as_str() => format!(
             "{hostname} is an alias of {owner}, which leads here, and to {} too: {keeper} removes the records of {owner} \
              with these addresses.",
             list(addresses)
         ),
-        Finding::StaleIpv6(addresses) if owner != hostname.as_str() => format!(
+        DnsDestination::StaleIpv6(addresses) if owner != hostname.as_str() => format!(
             "{hostname} is an alias of {owner}, which leads here over IPv4, but its AAAA record leads to {}, which \
              visitors and certificate authorities try first: {keeper} removes the AAAA record of {owner}.",
             list(addresses)
         ),
-        Finding::Partly(addresses) => format!(
+        DnsDestination::Partly(addresses) => format!(
             "{hostname} leads here, and to {} too: {keeper} removes the records with these addresses.",
             list(addresses)
         ),
-        Finding::StaleIpv6(addresses) => format!(
+        DnsDestination::StaleIpv6(addresses) => format!(
             "{hostname} leads here over IPv4, but its AAAA record leads to {}, which visitors and certificate \
              authorities try first: {keeper} removes the AAAA record.",
             list(addresses)
         ),
-        Finding::Proxied(proxy) => format!(
+        DnsDestination::Proxied(proxy) => format!(
             "{hostname} is behind {proxy}'s proxy, which answers in our place: {keeper} switches the record to “DNS \
              only” there, as {set}."
         ),
-        Finding::ServFail { is_bogus: true } => {
+        DnsDestination::ServFail { is_bogus: true } => {
             format!(
                 "{hostname} cannot be resolved, because its DNSSEC signatures do not hold: {}.",
                 mend_signatures(hostname)
             )
         }
-        Finding::ServFail { is_bogus: false } => format!(
+        DnsDestination::ServFail { is_bogus: false } => format!(
             "{hostname} cannot be resolved (SERVFAIL): its name servers do not answer, or not properly; {keeper} \
              repairs them, or names others at the registrar.",
         ),
-        Finding::NoTarget => format!(
+        DnsDestination::NoTarget => format!(
             "{}, where domains are to lead, has no address itself: the operator of this platform has to set one, and \
              nothing is left to do for you.",
             platform.target
         ),
-        Finding::Unasked(why) => unasked(hostname, why),
+        DnsDestination::Unasked(why) => lookup_failed_sentence(hostname, why),
     }
 }
 
 /// States that DNS could not be queried about `hostname`, for which the reader is not to blame.
-pub(super) fn unasked(hostname: &Hostname, why: &str) -> String {
+pub(super) fn lookup_failed_sentence(hostname: &Hostname, why: &str) -> String {
     format!("DNS could not be asked about {hostname} ({why}), which says nothing about its records; it is asked again.")
 }
 
 fn mend_signatures(hostname: &Hostname) -> String {
-    let zone = registered(hostname);
+    let zone = registered_domain(hostname);
     format!(
         "whoever keeps the DNS of {zone} repairs the zone's signatures, or removes the DS record of {zone} at the \
          registrar"
@@ -133,36 +135,36 @@ pub(super) fn unreadable_caa(hostname: &Hostname, is_bogus: bool) -> String {
     format!(
         "The CAA records of {hostname} cannot be read (SERVFAIL), and without them no authority may issue: whoever \
          keeps the DNS of {} has its name servers answer questions for CAA, with no record if there is none.",
-        registered(hostname)
+        registered_domain(hostname)
     )
 }
 
 /// Explains why CAA records keep our authority from issuing, with the record to add if that helps.
-pub(super) fn caa(
+pub(super) fn caa_sentence(
     hostname: &Hostname,
     set: &CaaSet,
-    refused: &Permission,
+    refused: &CaaPermission,
     identities: &[String],
 ) -> (String, Option<Fix>) {
     let at = &set.at;
     let zone = psl::domain_str(at).unwrap_or(at);
-    let keeper = if is_theirs(hostname, at) {
-        format!("whoever keeps the DNS of {}", registered(hostname))
+    let keeper = if is_in_zone(hostname, at) {
+        format!("whoever keeps the DNS of {}", registered_domain(hostname))
     } else {
         format!("{hostname} is an alias that leads there, and whoever keeps the DNS of {zone}")
     };
     match refused {
-        Permission::Critical(tag) => {
+        CaaPermission::Critical(tag) => {
             (format!("{at} has a critical CAA record of the unknown kind `{tag}`: {keeper} removes it."), None)
         }
-        Permission::OtherMethods(methods) => (
+        CaaPermission::OtherMethods(methods) => (
             format!(
                 "The CAA records of {at} allow our certificate authority to use {methods} only: {keeper} removes \
                  `validationmethods={methods}`."
             ),
             None,
         ),
-        Permission::OtherAccount(account) => {
+        CaaPermission::OtherAccount(account) => {
             let identity = identities.first().map_or("", String::as_str);
             let record = record("CAA", at, format!("0 issue \"{identity}; accounturi={account}\""));
             let why = format!("The CAA records of {at} bind our certificate authority to another account.");
@@ -186,12 +188,17 @@ pub(super) fn caa(
                 "The CAA records of {at} do not allow our certificate authority: {keeper} adds `{}`.",
                 record.line()
             );
-            (said, is_theirs(hostname, at).then_some(Fix { action: FixAction::Set, record, why }))
+            (said, is_in_zone(hostname, at).then_some(Fix { action: FixAction::Set, record, why }))
         }
     }
 }
 
-pub(super) fn fixes(hostname: &Hostname, owner: &str, platform: &Platform, finding: &Finding) -> Vec<Fix> {
+pub(super) fn fixes(
+    hostname: &Hostname,
+    owner: &str,
+    platform: &PlatformAddresses,
+    finding: &DnsDestination,
+) -> Vec<Fix> {
     let remove = |addresses: &[IpAddr], why: &str| -> Vec<Fix> {
         let fix = |address: &IpAddr| Fix {
             action: FixAction::Remove,
@@ -201,27 +208,33 @@ pub(super) fn fixes(hostname: &Hostname, owner: &str, platform: &Platform, findi
         addresses.iter().map(fix).collect()
     };
     let mut fixes = match finding {
-        Finding::Elsewhere(addresses) if owner == hostname.as_str() => remove(addresses, "It leads elsewhere."),
+        DnsDestination::Elsewhere(addresses) if owner == hostname.as_str() => remove(addresses, "It leads elsewhere."),
         // Others may use the target of an alias as well: replace the alias.
-        Finding::Elsewhere(_) | Finding::Nothing | Finding::Dangling(_) | Finding::Proxied(_) => Vec::new(),
-        Finding::Partly(_) | Finding::StaleIpv6(_) if !is_theirs(hostname, owner) => Vec::new(),
-        Finding::Partly(addresses) => return remove(addresses, "Visitors who take this one do not get here."),
-        Finding::StaleIpv6(addresses) => {
+        DnsDestination::Elsewhere(_)
+        | DnsDestination::Nothing
+        | DnsDestination::Dangling(_)
+        | DnsDestination::Proxied(_) => Vec::new(),
+        DnsDestination::Partly(_) | DnsDestination::StaleIpv6(_) if !is_in_zone(hostname, owner) => Vec::new(),
+        DnsDestination::Partly(addresses) => return remove(addresses, "Visitors who take this one do not get here."),
+        DnsDestination::StaleIpv6(addresses) => {
             return remove(addresses, "Visitors and certificate authorities that have IPv6 do not get here.");
         }
-        Finding::Leads | Finding::ServFail { .. } | Finding::NoTarget | Finding::Unasked(_) => return Vec::new(),
+        DnsDestination::Leads
+        | DnsDestination::ServFail { .. }
+        | DnsDestination::NoTarget
+        | DnsDestination::Unasked(_) => return Vec::new(),
     };
     let why = match finding {
-        Finding::Proxied(proxy) => format!("It leads here, without {proxy}'s proxy in front (“DNS only”)."),
+        DnsDestination::Proxied(proxy) => format!("It leads here, without {proxy}'s proxy in front (“DNS only”)."),
         _ => "It leads here.".to_owned(),
     };
     let set = |record| Fix { action: FixAction::Set, record, why: why.clone() };
-    fixes.extend(wanted(hostname, platform).into_iter().map(set));
+    fixes.extend(target_records(hostname, platform).into_iter().map(set));
     fixes
 }
 
-fn set(hostname: &Hostname, platform: &Platform) -> String {
-    let records = wanted(hostname, platform);
+fn records_phrase(hostname: &Hostname, platform: &PlatformAddresses) -> String {
+    let records = target_records(hostname, platform);
     let lines: Vec<String> = records.iter().map(|record| format!("`{}`", record.line())).collect();
     let lines = lines.join(" and ");
     if records.iter().any(|record| record.kind == "ALIAS") {
@@ -242,8 +255,8 @@ mod tests {
 
     fn lines(hostname: &str, apex_addresses: &[&str]) -> Vec<String> {
         let apex_addresses = apex_addresses.iter().map(|text| text.parse().unwrap()).collect();
-        let platform = Platform { target: "edge.platform.example".into(), apex_addresses };
-        wanted(&hostname.parse().unwrap(), &platform).iter().map(DnsRecord::line).collect()
+        let platform = PlatformAddresses { target: "edge.platform.example".into(), apex_addresses };
+        target_records(&hostname.parse().unwrap(), &platform).iter().map(DnsRecord::line).collect()
     }
 
     #[test]
@@ -263,8 +276,8 @@ mod tests {
     #[test]
     fn a_name_of_this_machine_s_own_needs_no_record_on_it() {
         let wanted = |target: &str, hostname: &str| {
-            let platform = Platform { target: target.into(), apex_addresses: Vec::new() };
-            super::wanted(&hostname.parse().unwrap(), &platform).len()
+            let platform = PlatformAddresses { target: target.into(), apex_addresses: Vec::new() };
+            super::target_records(&hostname.parse().unwrap(), &platform).len()
         };
         assert_eq!(wanted("edge.svc.localhost", "www.shop.localhost"), 0);
         assert_eq!(wanted("edge.svc.localhost", "shop.localhost"), 0);
@@ -274,9 +287,9 @@ mod tests {
 
     #[test]
     fn what_an_alias_leads_to_is_not_removed() {
-        let platform = Platform { target: "edge.platform.example".into(), apex_addresses: Vec::new() };
+        let platform = PlatformAddresses { target: "edge.platform.example".into(), apex_addresses: Vec::new() };
         let hostname = "www.shop.example".parse().unwrap();
-        let finding = Finding::Elsewhere(vec!["192.0.2.1".parse().unwrap()]);
+        let finding = DnsDestination::Elsewhere(vec!["192.0.2.1".parse().unwrap()]);
         let actions = |owner| -> Vec<_> {
             fixes(&hostname, owner, &platform, &finding)
                 .iter()
@@ -290,11 +303,11 @@ mod tests {
 
     #[test]
     fn the_name_that_has_the_record_is_the_one_to_change() {
-        let platform = Platform { target: "edge.platform.example".into(), apex_addresses: Vec::new() };
+        let platform = PlatformAddresses { target: "edge.platform.example".into(), apex_addresses: Vec::new() };
         let hostname: Hostname = "www.shop.example".parse().unwrap();
         for address in ["192.0.2.1", "2001:db8::1"] {
             let address: IpAddr = address.parse().unwrap();
-            for finding in [Finding::Partly(vec![address]), Finding::StaleIpv6(vec![address])] {
+            for finding in [DnsDestination::Partly(vec![address]), DnsDestination::StaleIpv6(vec![address])] {
                 let own = fixes(&hostname, "shop.example", &platform, &finding);
                 assert_eq!(
                     (own.len(), own[0].action, own[0].record.name.as_str()),
@@ -303,7 +316,10 @@ mod tests {
                 let said = sentence(&hostname, "shop.example", &platform, &finding);
                 assert!(said.contains("of shop.example") && said.contains("remove"), "{said}");
                 let foreign = fixes(&hostname, "hosting.example", &platform, &finding);
-                assert_eq!((foreign.len(), foreign[0].record.line()), (1, wanted(&hostname, &platform)[0].line()));
+                assert_eq!(
+                    (foreign.len(), foreign[0].record.line()),
+                    (1, target_records(&hostname, &platform)[0].line())
+                );
                 let said = sentence(&hostname, "hosting.example", &platform, &finding);
                 assert!(said.contains("alias of hosting.example") && !said.contains("remove"), "{said}");
             }

@@ -1,6 +1,6 @@
 //! Judges CAA records: whether our authority may issue for a name (RFC 8659, RFC 8657).
 
-use config::acme::Challenge;
+use config::acme::ChallengeType;
 
 /// The identities of authorities in CAA records, by the host of their directory, as published by them. Others are read
 /// from their directory.
@@ -41,7 +41,7 @@ pub struct CaaSet {
 
 /// The meaning of CAA records for our authority.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Permission {
+pub enum CaaPermission {
     /// Our authority may issue.
     Granted,
     /// The records authorize other authorities only, or none.
@@ -61,66 +61,70 @@ pub(super) fn known_identities(host: &str) -> &'static [&'static str] {
     KNOWN.iter().find(|(known, _)| *known == host).map_or(&[], |(_, names)| names)
 }
 
-pub(super) fn method(challenge: Challenge) -> &'static str {
+pub(super) fn validation_method(challenge: ChallengeType) -> &'static str {
     match challenge {
-        Challenge::Http01 => "http-01",
-        Challenge::TlsAlpn01 => "tls-alpn-01",
-        Challenge::Dns01 => "dns-01",
+        ChallengeType::Http01 => "http-01",
+        ChallengeType::TlsAlpn01 => "tls-alpn-01",
+        ChallengeType::Dns01 => "dns-01",
     }
 }
 
 /// Judges the records that apply to a name without a wildcard, for an authority with these identities that validates by
 /// one of these methods and knows us by the account with this URL. An account that is not registered yet fits every
 /// record.
-pub fn judge(set: &CaaSet, identities: &[String], methods: &[String], account: Option<&str>) -> Permission {
+pub fn judge(set: &CaaSet, identities: &[String], methods: &[String], account: Option<&str>) -> CaaPermission {
     let is_known =
         |tag: &str| matches!(tag, "issue" | "issuewild" | "iodef" | "contactemail" | "contactphone" | "issuemail");
     if let Some(record) = set.records.iter().find(|record| record.is_critical && !is_known(&record.tag)) {
-        return Permission::Critical(record.tag.clone());
+        return CaaPermission::Critical(record.tag.clone());
     }
-    let issue: Vec<Issue> =
-        set.records.iter().filter(|record| record.tag == "issue").map(|record| Issue::parse(&record.value)).collect();
+    let issue: Vec<IssueRecord> = set
+        .records
+        .iter()
+        .filter(|record| record.tag == "issue")
+        .map(|record| IssueRecord::parse(&record.value))
+        .collect();
     // Without an `issue` record, the set restricts other things only.
     if issue.is_empty() {
-        return Permission::Granted;
+        return CaaPermission::Granted;
     }
     if issue.iter().all(|issue| issue.issuer.is_empty()) {
-        return Permission::Refused;
+        return CaaPermission::Refused;
     }
     if identities.is_empty() {
-        return Permission::Unknown;
+        return CaaPermission::Unknown;
     }
-    let is_ours = |issue: &&Issue| identities.iter().any(|name| name.eq_ignore_ascii_case(&issue.issuer));
-    let ours: Vec<&Issue> = issue.iter().filter(is_ours).collect();
+    let is_ours = |issue: &&IssueRecord| identities.iter().any(|name| name.eq_ignore_ascii_case(&issue.issuer));
+    let ours: Vec<&IssueRecord> = issue.iter().filter(is_ours).collect();
     if ours.is_empty() {
-        return Permission::Refused;
+        return CaaPermission::Refused;
     }
-    let by_ours = |issue: &&&Issue| {
+    let by_ours = |issue: &&&IssueRecord| {
         issue.methods.as_ref().is_none_or(|allowed| {
             allowed.split(',').any(|allowed| methods.iter().any(|ours| ours.eq_ignore_ascii_case(allowed.trim())))
         })
     };
-    let usable: Vec<&&Issue> = ours.iter().filter(by_ours).collect();
+    let usable: Vec<&&IssueRecord> = ours.iter().filter(by_ours).collect();
     if usable.is_empty() {
         let methods: Vec<_> = ours.iter().filter_map(|issue| issue.methods.clone()).collect();
-        return Permission::OtherMethods(methods.join(","));
+        return CaaPermission::OtherMethods(methods.join(","));
     }
     let fits = |account: &str| usable.iter().any(|issue| issue.account.as_ref().is_none_or(|bound| bound == account));
     match account {
-        Some(account) if !fits(account) => Permission::OtherAccount(account.to_owned()),
-        _ => Permission::Granted,
+        Some(account) if !fits(account) => CaaPermission::OtherAccount(account.to_owned()),
+        _ => CaaPermission::Granted,
     }
 }
 
 /// The value of an `issue` record. A value that cannot be parsed has an empty issuer, which allows nobody.
 #[derive(Debug, Default)]
-struct Issue {
+struct IssueRecord {
     issuer: String,
     account: Option<String>,
     methods: Option<String>,
 }
 
-impl Issue {
+impl IssueRecord {
     fn parse(value: &str) -> Self {
         let mut parts = value.split(';').map(str::trim);
         let issuer = parts.next().unwrap_or_default();
@@ -144,11 +148,11 @@ impl Issue {
 mod tests {
     use super::*;
 
-    fn judged(records: &[(&str, &str)], identities: &[&str]) -> Permission {
+    fn judged(records: &[(&str, &str)], identities: &[&str]) -> CaaPermission {
         judged_for(None, records, identities)
     }
 
-    fn judged_for(account: Option<&str>, records: &[(&str, &str)], identities: &[&str]) -> Permission {
+    fn judged_for(account: Option<&str>, records: &[(&str, &str)], identities: &[&str]) -> CaaPermission {
         let record = |(tag, value): &(&str, &str)| CaaRecord {
             is_critical: tag.starts_with('!'),
             tag: tag.trim_start_matches('!').to_owned(),
@@ -173,7 +177,7 @@ mod tests {
             &[("!issue", "letsencrypt.org")],
             &[("issue", "letsencrypt.org; validationmethods=dns-01,http-01")],
         ] {
-            assert_eq!(judged(records, ours), Permission::Granted, "{records:?}");
+            assert_eq!(judged(records, ours), CaaPermission::Granted, "{records:?}");
         }
         for records in [
             &[("issue", ";")][..],
@@ -184,7 +188,7 @@ mod tests {
             &[("issue", "xletsencrypt.org")],
             &[("issue", "other.example"), ("issuewild", "letsencrypt.org")],
         ] {
-            assert_eq!(judged(records, ours), Permission::Refused, "{records:?}");
+            assert_eq!(judged(records, ours), CaaPermission::Refused, "{records:?}");
         }
     }
 
@@ -192,7 +196,7 @@ mod tests {
     fn parameters_narrow_what_is_allowed() {
         let ours = &["letsencrypt.org"];
         let methods = judged(&[("issue", "letsencrypt.org; validationmethods=dns-01")], ours);
-        assert_eq!(methods, Permission::OtherMethods("dns-01".into()));
+        assert_eq!(methods, CaaPermission::OtherMethods("dns-01".into()));
         let bound = ("issue", "letsencrypt.org;accounturi=https://ca.example/acct/7");
         let (seven, eight) = ("https://ca.example/acct/7", "https://ca.example/acct/8");
         for (account, records, granted) in [
@@ -203,16 +207,16 @@ mod tests {
             (Some(eight), &[bound, ("issue", "other.example")], false),
             (Some(eight), &[bound, ("issue", "letsencrypt.org; validationmethods=dns-01")], false),
         ] {
-            let wanted = if granted { Permission::Granted } else { Permission::OtherAccount(eight.to_owned()) };
+            let wanted = if granted { CaaPermission::Granted } else { CaaPermission::OtherAccount(eight.to_owned()) };
             assert_eq!(judged_for(account, records, ours), wanted, "{account:?} {records:?}");
         }
         let critical = judged(&[("!tbs", "x"), ("issue", "letsencrypt.org")], ours);
-        assert_eq!(critical, Permission::Critical("tbs".into()));
+        assert_eq!(critical, CaaPermission::Critical("tbs".into()));
     }
 
     #[test]
     fn of_an_authority_without_a_known_name_little_can_be_said() {
-        assert_eq!(judged(&[("issue", "letsencrypt.org")], &[]), Permission::Unknown);
-        assert_eq!(judged(&[("issue", ";")], &[]), Permission::Refused);
+        assert_eq!(judged(&[("issue", "letsencrypt.org")], &[]), CaaPermission::Unknown);
+        assert_eq!(judged(&[("issue", ";")], &[]), CaaPermission::Refused);
     }
 }

@@ -6,14 +6,14 @@ use api::domains::Fix;
 use domain::{Hostname, hostname::is_within};
 
 use super::{
-    LookError, Platform, advice,
-    caa::{self, CaaSet, Permission},
+    LookError, PlatformAddresses, advice,
+    caa::{self, CaaPermission, CaaSet},
     proxies,
 };
 
 /// One resolver's view of a hostname.
 #[derive(Debug, Clone)]
-pub struct Seen {
+pub struct HostnameView {
     /// The resolver's address.
     pub resolver: String,
     /// The alias targets of the hostname, nearest first.
@@ -30,7 +30,7 @@ pub struct Seen {
 
 /// The destination to which one resolver leads the visitors of a hostname.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Finding {
+pub enum DnsDestination {
     /// Here, over every address.
     Leads,
     /// Nowhere: there is no record.
@@ -58,7 +58,7 @@ pub enum Finding {
 
 /// The verdict on the answers of all resolvers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum HostnameVerdict {
     /// The hostname leads here, and DNS does not prevent a certificate.
     Leads,
     /// A record is missing or has not propagated yet. The sentence is for the domain's owner.
@@ -69,53 +69,57 @@ pub enum Verdict {
 
 /// Every resolver's view of a hostname.
 #[derive(Debug, Clone)]
-pub struct Look {
+pub struct DnsLookup {
     /// The hostname.
     pub hostname: Hostname,
     /// The platform, to which it should lead.
-    pub platform: Arc<Platform>,
+    pub platform: Arc<PlatformAddresses>,
     /// Each resolver's view. Empty for names under `localhost`, which are not looked up.
-    pub seen: Vec<Seen>,
+    pub seen: Vec<HostnameView>,
     /// The authority's identities in CAA records; `None` if no authority issues certificates here.
     pub(super) identities: Option<Vec<String>>,
     pub(super) account: Option<String>,
     pub(super) methods: Arc<[String]>,
 }
 
-impl Seen {
+impl HostnameView {
     /// Returns the name that has the addresses: the hostname's last alias target, or the hostname itself.
     pub fn owner<'a>(&'a self, hostname: &'a Hostname) -> &'a str {
         self.aliases.last().map_or(hostname.as_str(), String::as_str)
     }
 
     /// Judges where the resolver leads visitors.
-    pub fn finding(&self, platform: &Platform) -> Finding {
+    pub fn judge_destination(&self, platform: &PlatformAddresses) -> DnsDestination {
         let (ipv4, ipv6) = match (&self.ipv4, &self.ipv6) {
             (Ok(ipv4), Ok(ipv6)) => (ipv4.as_slice(), ipv6.as_slice()),
             (Ok(ipv4), Err(_)) if !ipv4.is_empty() => (ipv4.as_slice(), &[][..]),
             (Err(_), Ok(ipv6)) if !ipv6.is_empty() => (&[][..], ipv6.as_slice()),
             (Err(LookError::ServFail { is_bogus }), _) | (_, Err(LookError::ServFail { is_bogus })) => {
-                return Finding::ServFail { is_bogus: *is_bogus };
+                return DnsDestination::ServFail { is_bogus: *is_bogus };
             }
-            (Err(LookError::Away(why)), _) | (_, Err(LookError::Away(why))) => return Finding::Unasked(why.clone()),
+            (Err(LookError::Away(why)), _) | (_, Err(LookError::Away(why))) => {
+                return DnsDestination::Unasked(why.clone());
+            }
         };
         let is_alias_of_ours = self.aliases.contains(&platform.target);
         if ipv4.is_empty() && ipv6.is_empty() {
             return match self.aliases.last() {
                 // A local platform's target name is not in DNS, and need not be.
-                Some(_) if is_alias_of_ours && platform.is_local() => Finding::Leads,
-                Some(_) if is_alias_of_ours => Finding::NoTarget,
-                Some(alias) => Finding::Dangling(alias.clone()),
-                None => Finding::Nothing,
+                Some(_) if is_alias_of_ours && platform.is_local() => DnsDestination::Leads,
+                Some(_) if is_alias_of_ours => DnsDestination::NoTarget,
+                Some(alias) => DnsDestination::Dangling(alias.clone()),
+                None => DnsDestination::Nothing,
             };
         }
         if is_alias_of_ours {
-            return Finding::Leads;
+            return DnsDestination::Leads;
         }
         let ours = match &self.ours {
-            Ok(ours) if ours.is_empty() => return Finding::NoTarget,
+            Ok(ours) if ours.is_empty() => return DnsDestination::NoTarget,
             Ok(ours) => ours,
-            Err(why) => return Finding::Unasked(format!("the platform's own name could not be looked up: {why}")),
+            Err(why) => {
+                return DnsDestination::Unasked(format!("the platform's own name could not be looked up: {why}"));
+            }
         };
         let strangers = |addresses: &[IpAddr]| -> Vec<IpAddr> {
             addresses.iter().copied().filter(|address| !ours.contains(&address.to_canonical())).collect()
@@ -123,18 +127,18 @@ impl Seen {
         let (strange4, strange6) = (strangers(ipv4), strangers(ipv6));
         let strange = [strange4.as_slice(), strange6.as_slice()].concat();
         if strange.is_empty() {
-            Finding::Leads
+            DnsDestination::Leads
         } else if strange.len() == ipv4.len() + ipv6.len() {
-            proxies::of(&strange).map_or(Finding::Elsewhere(strange), Finding::Proxied)
+            proxies::find_proxy(&strange).map_or(DnsDestination::Elsewhere(strange), DnsDestination::Proxied)
         } else if strange4.is_empty() && !ipv4.is_empty() && strange6.len() == ipv6.len() {
-            Finding::StaleIpv6(strange6)
+            DnsDestination::StaleIpv6(strange6)
         } else {
-            Finding::Partly(strange)
+            DnsDestination::Partly(strange)
         }
     }
 }
 
-impl Look {
+impl DnsLookup {
     /// Judges CAA records for the account with this URL at the authority.
     #[must_use]
     pub fn with_account(self, account: Option<String>) -> Self {
@@ -142,73 +146,81 @@ impl Look {
     }
 
     /// Judges the answers: one sentence, with the single next step.
-    pub fn verdict(&self) -> Verdict {
+    pub fn verdict(&self) -> HostnameVerdict {
         match self.destination() {
-            Verdict::Leads => self.caa_obstacle().map_or(Verdict::Leads, Verdict::Blocked),
+            HostnameVerdict::Leads => self.caa_obstacle().map_or(HostnameVerdict::Leads, HostnameVerdict::Blocked),
             obstacle => obstacle,
         }
     }
 
     /// Judges where the hostname leads, regardless of CAA records.
-    pub fn destination(&self) -> Verdict {
+    pub fn destination(&self) -> HostnameVerdict {
         if is_within(self.hostname.as_str(), "localhost") {
             return if self.platform.is_local() {
-                Verdict::Leads
+                HostnameVerdict::Leads
             } else {
-                Verdict::Blocked(format!(
+                HostnameVerdict::Blocked(format!(
                     "{} is each visitor's own machine, whatever DNS says; attach a hostname of the internet.",
                     self.hostname
                 ))
             };
         }
-        let findings: Vec<_> = self.seen.iter().map(|seen| (seen, seen.finding(&self.platform))).collect();
-        let asked = || findings.iter().filter(|(_, finding)| !matches!(finding, Finding::Unasked(_)));
-        let Some((seen, finding)) = asked().find(|(_, finding)| *finding != Finding::Leads) else {
+        let findings: Vec<_> = self.seen.iter().map(|seen| (seen, seen.judge_destination(&self.platform))).collect();
+        let asked = || findings.iter().filter(|(_, finding)| !matches!(finding, DnsDestination::Unasked(_)));
+        let Some((seen, finding)) = asked().find(|(_, finding)| *finding != DnsDestination::Leads) else {
             if asked().next().is_some() {
-                return Verdict::Leads;
+                return HostnameVerdict::Leads;
             }
             let why = findings.iter().find_map(|(_, finding)| match finding {
-                Finding::Unasked(why) => Some(why.as_str()),
+                DnsDestination::Unasked(why) => Some(why.as_str()),
                 _ => None,
             });
-            return Verdict::Waiting(advice::unasked(&self.hostname, why.unwrap_or("no resolver is known")));
+            return HostnameVerdict::Waiting(advice::lookup_failed_sentence(
+                &self.hostname,
+                why.unwrap_or("no resolver is known"),
+            ));
         };
         let sentence = advice::sentence(&self.hostname, seen.owner(&self.hostname), &self.platform, finding);
         // Neither of these resolves by waiting.
-        let stays = matches!(finding, Finding::ServFail { .. } | Finding::Proxied(_));
-        if !stays && asked().any(|(_, finding)| *finding == Finding::Leads) {
-            return Verdict::Waiting(format!(
+        let stays = matches!(finding, DnsDestination::ServFail { .. } | DnsDestination::Proxied(_));
+        if !stays && asked().any(|(_, finding)| *finding == DnsDestination::Leads) {
+            return HostnameVerdict::Waiting(format!(
                 "The change has not reached every resolver yet, which may take as long as the old record's TTL. As \
                  seen by {}: {sentence}",
                 seen.resolver
             ));
         }
         match finding {
-            Finding::Nothing | Finding::Dangling(_) | Finding::Elsewhere(_) => Verdict::Waiting(sentence),
-            _ => Verdict::Blocked(sentence),
+            DnsDestination::Nothing | DnsDestination::Dangling(_) | DnsDestination::Elsewhere(_) => {
+                HostnameVerdict::Waiting(sentence)
+            }
+            _ => HostnameVerdict::Blocked(sentence),
         }
     }
 
     /// Returns whether all answers lead visitors to a known proxy.
     pub fn is_proxied(&self) -> bool {
-        self.all(|finding| matches!(finding, Finding::Proxied(_)))
+        self.all(|finding| matches!(finding, DnsDestination::Proxied(_)))
     }
 
     /// Returns whether all answers lead visitors to servers other than the platform's. These may be proxies that
     /// forward to us.
     pub fn is_elsewhere(&self) -> bool {
-        self.all(|finding| matches!(finding, Finding::Proxied(_) | Finding::Elsewhere(_)))
+        self.all(|finding| matches!(finding, DnsDestination::Proxied(_) | DnsDestination::Elsewhere(_)))
     }
 
-    fn all(&self, is_so: impl Fn(&Finding) -> bool) -> bool {
-        let mut asked =
-            self.findings().map(|(_, finding)| finding).filter(|it| !matches!(it, Finding::Unasked(_))).peekable();
+    fn all(&self, is_so: impl Fn(&DnsDestination) -> bool) -> bool {
+        let mut asked = self
+            .findings()
+            .map(|(_, finding)| finding)
+            .filter(|it| !matches!(it, DnsDestination::Unasked(_)))
+            .peekable();
         asked.peek().is_some() && asked.all(|finding| is_so(&finding))
     }
 
     /// Returns each resolver with where it leads visitors.
-    pub fn findings(&self) -> impl Iterator<Item = (&str, Finding)> {
-        self.seen.iter().map(|seen| (seen.resolver.as_str(), seen.finding(&self.platform)))
+    pub fn findings(&self) -> impl Iterator<Item = (&str, DnsDestination)> {
+        self.seen.iter().map(|seen| (seen.resolver.as_str(), seen.judge_destination(&self.platform)))
     }
 
     /// Returns why CAA records keep our authority from issuing, as a sentence; `None` if they do not, or if that is
@@ -219,8 +231,9 @@ impl Look {
 
     /// Returns the records to change, ready for copying.
     pub fn fixes(&self) -> Vec<Fix> {
-        let findings = self.seen.iter().map(|seen| (seen, seen.finding(&self.platform)));
-        let wrong = findings.into_iter().find(|(_, it)| !matches!(it, Finding::Leads | Finding::Unasked(_)));
+        let findings = self.seen.iter().map(|seen| (seen, seen.judge_destination(&self.platform)));
+        let wrong =
+            findings.into_iter().find(|(_, it)| !matches!(it, DnsDestination::Leads | DnsDestination::Unasked(_)));
         let mut fixes = wrong.map_or_else(Vec::new, |(seen, finding)| {
             advice::fixes(&self.hostname, seen.owner(&self.hostname), &self.platform, &finding)
         });
@@ -231,23 +244,25 @@ impl Look {
     /// Returns the CAA record to add for an authority with these identities, if it must not issue without it for any
     /// account.
     pub fn caa_fix_for(&self, identities: &[String]) -> Option<Fix> {
-        self.caa_refusal_of(identities, None)?.1
+        self.caa_refusal_for(identities, None)?.1
     }
 
     fn caa_refusal(&self) -> Option<(String, Option<Fix>)> {
-        self.caa_refusal_of(self.identities.as_ref()?, self.account.as_deref())
+        self.caa_refusal_for(self.identities.as_ref()?, self.account.as_deref())
     }
 
-    fn caa_refusal_of(&self, identities: &[String], account: Option<&str>) -> Option<(String, Option<Fix>)> {
+    fn caa_refusal_for(&self, identities: &[String], account: Option<&str>) -> Option<(String, Option<Fix>)> {
         for seen in &self.seen {
             match &seen.caa {
                 Ok(Some(set)) => match caa::judge(set, identities, &self.methods, account) {
-                    Permission::Granted | Permission::Unknown => {}
-                    refused => return Some(advice::caa(&self.hostname, set, &refused, identities)),
+                    CaaPermission::Granted | CaaPermission::Unknown => {}
+                    refused => return Some(advice::caa_sentence(&self.hostname, set, &refused, identities)),
                 },
                 // An authority that cannot read CAA records must not issue. If every query fails, that is reported
                 // already.
-                Err(LookError::ServFail { is_bogus }) if seen.finding(&self.platform) == Finding::Leads => {
+                Err(LookError::ServFail { is_bogus })
+                    if seen.judge_destination(&self.platform) == DnsDestination::Leads =>
+                {
                     return Some((advice::unreadable_caa(&self.hostname, *is_bogus), None));
                 }
                 _ => {}

@@ -1,7 +1,7 @@
 //! The DNS records of a custom domain, and what they should be: queries each resolver, judges the answers, and names
 //! the record to set, in words for people.
 //!
-//! Start with [`Hostnames::look`]. `resolvers.rs` does the queries; judging (`look.rs`, `caa.rs`) and advice are pure
+//! Start with [`HostnameResolver::lookup`]. `resolvers.rs` does the queries; judging (`look.rs`, `caa.rs`) and advice are pure
 //! functions of the answers. Not here: connecting to a domain ([`crate::probe`]), and consequences of a verdict.
 
 pub mod advice;
@@ -16,7 +16,7 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
-use config::{Config, acme::Issuer};
+use config::{Config, acme::CertificateIssuer};
 use domain::{Hostname, hostname::is_within};
 use futures_util::{
     FutureExt as _, StreamExt as _,
@@ -27,10 +27,10 @@ use url::Url;
 
 use self::{
     caa::CaaSet,
-    resolvers::{Answer, Resolver},
+    resolvers::{AddressAnswer, DnsResolver},
 };
 pub use self::{
-    look::{Finding, Look, Seen, Verdict},
+    look::{DnsDestination, DnsLookup, HostnameVerdict, HostnameView},
     resolvers::LookError,
 };
 
@@ -42,14 +42,14 @@ const CAA_LABELS: usize = 10;
 
 /// The platform's addresses, to which domains should lead.
 #[derive(Debug, Clone)]
-pub struct Platform {
+pub struct PlatformAddresses {
     /// The target for CNAME records.
     pub target: String,
     /// The addresses for names that cannot have a CNAME.
     pub apex_addresses: Vec<IpAddr>,
 }
 
-impl Platform {
+impl PlatformAddresses {
     /// Returns whether the platform is on its visitors' own machine.
     pub fn is_local(&self) -> bool {
         is_within(&self.target, "localhost")
@@ -59,34 +59,35 @@ impl Platform {
 /// Looks up hostnames. Callers bound the number of concurrent lookups: per account (`bounds::domain_look`), and by the
 /// number of certificate orders.
 #[derive(Clone)]
-pub struct Hostnames {
-    shared: Arc<Shared>,
+pub struct HostnameResolver {
+    shared: Arc<SharedResolvers>,
 }
 
-struct Shared {
-    resolvers: Vec<Resolver>,
-    platform: Arc<Platform>,
+struct SharedResolvers {
+    resolvers: Vec<DnsResolver>,
+    platform: Arc<PlatformAddresses>,
     /// The authority's known identities in CAA records; `None` if no authority issues certificates here.
     identities: Option<Vec<String>>,
     /// The validation methods that we offer, to which CAA records may be limited.
     methods: Arc<[String]>,
 }
 
-impl Hostnames {
+impl HostnameResolver {
     /// Creates a client of the resolvers in `acme.resolvers`, or of the machine's.
     pub fn new(config: &Config) -> anyhow::Result<Self> {
         let acme = &config.acme;
         let resolvers = if acme.resolvers.is_empty() {
-            resolvers::of_this_machine(MAX_RESOLVERS)
+            resolvers::system_resolvers(MAX_RESOLVERS)
         } else {
             ensure!(acme.resolvers.len() <= MAX_RESOLVERS, "acme.resolvers has more than {MAX_RESOLVERS} entries");
-            acme.resolvers.iter().map(|address| Resolver::parse(address)).collect::<Result<Vec<_>, _>>()
+            acme.resolvers.iter().map(|address| DnsResolver::parse(address)).collect::<Result<Vec<_>, _>>()
         };
-        let identities = (acme.issuer == Issuer::Acme).then(|| known_identities(acme.directory_url.as_str()));
-        let methods = acme.challenges.iter().map(|challenge| caa::method(*challenge).to_owned()).collect();
-        let shared = Shared {
+        let identities =
+            (acme.issuer == CertificateIssuer::Acme).then(|| known_identities(acme.directory_url.as_str()));
+        let methods = acme.challenges.iter().map(|challenge| caa::validation_method(*challenge).to_owned()).collect();
+        let shared = SharedResolvers {
             resolvers: resolvers.context("acme.resolvers")?,
-            platform: Arc::new(Platform {
+            platform: Arc::new(PlatformAddresses {
                 target: config.site.addresses().dns_target().to_owned(),
                 apex_addresses: config.site.apex_addresses.clone(),
             }),
@@ -97,28 +98,28 @@ impl Hostnames {
     }
 
     /// Returns the destination of domains.
-    pub fn platform(&self) -> &Platform {
+    pub fn platform(&self) -> &PlatformAddresses {
         &self.shared.platform
     }
 
     /// Queries every resolver about `hostname`. CAA records are judged by the known identities of the configured
     /// authority.
-    pub async fn look(&self, hostname: &Hostname) -> Look {
+    pub async fn lookup(&self, hostname: &Hostname) -> DnsLookup {
         self.look_for(hostname, self.shared.identities.as_deref()).await
     }
 
     /// Queries every resolver about `hostname`. CAA records are judged by `caa_identities`, the authority's own list.
-    pub async fn look_with(&self, hostname: &Hostname, caa_identities: &[String]) -> Look {
+    pub async fn lookup_with_identities(&self, hostname: &Hostname, caa_identities: &[String]) -> DnsLookup {
         self.look_for(hostname, Some(caa_identities)).await
     }
 
-    async fn look_for(&self, hostname: &Hostname, identities: Option<&[String]>) -> Look {
+    async fn look_for(&self, hostname: &Hostname, identities: Option<&[String]>) -> DnsLookup {
         let seen = if is_local(hostname) {
             Vec::new()
         } else {
-            join_all(self.shared.resolvers.iter().map(|resolver| self.ask(resolver, hostname))).await
+            join_all(self.shared.resolvers.iter().map(|resolver| self.query_resolver(resolver, hostname))).await
         };
-        Look {
+        DnsLookup {
             hostname: hostname.clone(),
             platform: self.shared.platform.clone(),
             seen,
@@ -128,19 +129,20 @@ impl Hostnames {
         }
     }
 
-    async fn ask(&self, resolver: &Resolver, hostname: &Hostname) -> Seen {
+    async fn query_resolver(&self, resolver: &DnsResolver, hostname: &Hostname) -> HostnameView {
         let name = hostname.as_str();
         let (ipv4, ipv6, alias, ours, caa) = tokio::join!(
             resolver.ipv4(name),
             resolver.ipv6(name),
             resolver.cname(name),
-            self.ours(resolver),
-            climb(resolver, name),
+            self.platform_addresses(resolver),
+            find_caa(resolver, name),
         );
-        let chain = |answer: &Result<Answer, LookError>| answer.as_ref().ok().map(|answer| answer.aliases.clone());
+        let chain =
+            |answer: &Result<AddressAnswer, LookError>| answer.as_ref().ok().map(|answer| answer.aliases.clone());
         // An answer without addresses does not include the aliases on the way to them.
         let aliases = [chain(&ipv4), chain(&ipv6), alias.ok().flatten().map(|alias| vec![alias])];
-        Seen {
+        HostnameView {
             resolver: resolver.label().to_owned(),
             aliases: aliases.into_iter().flatten().find(|chain| !chain.is_empty()).unwrap_or_default(),
             ipv4: ipv4.map(|answer| answer.addresses),
@@ -150,7 +152,7 @@ impl Hostnames {
         }
     }
 
-    async fn ours(&self, resolver: &Resolver) -> Result<Vec<IpAddr>, LookError> {
+    async fn platform_addresses(&self, resolver: &DnsResolver) -> Result<Vec<IpAddr>, LookError> {
         let target = &self.shared.platform.target;
         let mut ours = self.shared.platform.apex_addresses.clone();
         if self.shared.platform.is_local() {
@@ -197,7 +199,7 @@ impl Hostnames {
 
     async fn first<'a, T>(
         &'a self,
-        ask: impl Fn(&'a Resolver) -> BoxFuture<'a, Result<T, LookError>>,
+        ask: impl Fn(&'a DnsResolver) -> BoxFuture<'a, Result<T, LookError>>,
     ) -> Result<T, LookError> {
         let mut last = LookError::Away("no resolver is known".to_owned());
         // Query concurrently: a silent resolver must not use up the caller's time.
@@ -221,7 +223,7 @@ pub fn known_identities(directory_url: &str) -> Vec<String> {
 
 /// Returns the CAA records that apply to `name`: those of the nearest name that has any, starting with itself and going
 /// up (RFC 8659, 3).
-async fn climb(resolver: &Resolver, name: &str) -> Result<Option<CaaSet>, LookError> {
+async fn find_caa(resolver: &DnsResolver, name: &str) -> Result<Option<CaaSet>, LookError> {
     let ancestors = std::iter::successors(Some(name), |name| name.split_once('.').map(|(_, parent)| parent));
     let names: Vec<&str> = ancestors.take(CAA_LABELS).collect();
     let answers = join_all(names.iter().map(|at| resolver.caa(at))).await;

@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, sync::LazyLock};
 
-use domain::networks::Networks;
+use domain::networks::NetworkSet;
 
 /// Cloudflare's networks, from <https://www.cloudflare.com/ips-v4> and `/ips-v6`, last changed on 2023-09-28.
 const CLOUDFLARE: [&str; 22] = [
@@ -30,11 +30,11 @@ const CLOUDFLARE: [&str; 22] = [
     "2c0f:f248::/32",
 ];
 
-static CLOUDFLARE_NETWORKS: LazyLock<Networks> =
-    LazyLock::new(|| Networks::parse(&CLOUDFLARE.map(str::to_owned)).unwrap_or_default());
+static CLOUDFLARE_NETWORKS: LazyLock<NetworkSet> =
+    LazyLock::new(|| NetworkSet::parse(&CLOUDFLARE.map(str::to_owned)).unwrap_or_default());
 
 /// Returns the name of the proxy to which all of these addresses belong.
-pub(super) fn of(addresses: &[IpAddr]) -> Option<&'static str> {
+pub(super) fn find_proxy(addresses: &[IpAddr]) -> Option<&'static str> {
     let is_theirs = !addresses.is_empty() && addresses.iter().all(|address| CLOUDFLARE_NETWORKS.contains(*address));
     is_theirs.then_some("Cloudflare")
 }
@@ -45,7 +45,8 @@ mod tests {
 
     #[test]
     fn a_proxy_is_known_by_its_addresses() {
-        let proxy = |addresses: &[&str]| of(&addresses.iter().map(|text| text.parse().unwrap()).collect::<Vec<_>>());
+        let proxy =
+            |addresses: &[&str]| find_proxy(&addresses.iter().map(|text| text.parse().unwrap()).collect::<Vec<_>>());
         assert_eq!(proxy(&["104.21.3.4", "2606:4700:3030::1"]), Some("Cloudflare"));
         assert_eq!(proxy(&["104.21.3.4", "203.0.113.1"]), None);
         assert_eq!(proxy(&[]), None);

@@ -22,8 +22,8 @@ use hickory_resolver::{
 use super::caa::{CaaRecord, CaaSet};
 
 /// The timeout of a query, including all attempts.
-const QUESTION: Duration = Duration::from_secs(3);
-const TRY: Duration = Duration::from_millis(1_400);
+const QUERY_TIMEOUT: Duration = Duration::from_secs(3);
+const ATTEMPT_TIMEOUT: Duration = Duration::from_millis(1_400);
 const DNS_PORT: u16 = 53;
 const RECORDS: usize = 64;
 const TEXT: usize = 1_024;
@@ -43,21 +43,21 @@ pub enum LookError {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct AddressAnswer {
     /// The alias targets of the name, nearest first.
     pub(super) aliases: Vec<String>,
     pub(super) addresses: Vec<IpAddr>,
 }
 
 #[derive(Clone)]
-pub(super) struct Resolver {
+pub(super) struct DnsResolver {
     label: String,
     at: SocketAddr,
     client: TokioResolver,
 }
 
 /// Returns the resolvers of this machine, at most `most`; none if its settings cannot be read.
-pub(super) fn of_this_machine(most: usize) -> anyhow::Result<Vec<Resolver>> {
+pub(super) fn system_resolvers(most: usize) -> anyhow::Result<Vec<DnsResolver>> {
     let servers = match read_system_conf() {
         Ok((config, _)) => config.into_parts().2,
         Err(error) => {
@@ -67,12 +67,12 @@ pub(super) fn of_this_machine(most: usize) -> anyhow::Result<Vec<Resolver>> {
     };
     let resolver = |server: NameServerConfig| {
         let port = server.connections.first().map_or(DNS_PORT, |connection| connection.port);
-        Resolver::new(server.ip.to_string(), SocketAddr::new(server.ip, port), server)
+        DnsResolver::new(server.ip.to_string(), SocketAddr::new(server.ip, port), server)
     };
     servers.into_iter().take(most).map(resolver).collect()
 }
 
-impl Resolver {
+impl DnsResolver {
     pub(super) fn parse(address: &str) -> anyhow::Result<Self> {
         let at: SocketAddr =
             address.parse().with_context(|| format!("`{address}` is not an address and port like 9.9.9.9:53"))?;
@@ -91,7 +91,7 @@ impl Resolver {
         // A person who has just changed a record wants its present value.
         options.cache_size = 0;
         options.use_hosts_file = ResolveHosts::Never;
-        options.timeout = TRY;
+        options.timeout = ATTEMPT_TIMEOUT;
         options.attempts = 1;
         options.try_tcp_on_error = true;
         Ok(Self { label, at, client: builder.build()? })
@@ -101,12 +101,12 @@ impl Resolver {
         &self.label
     }
 
-    pub(super) async fn ipv4(&self, name: &str) -> Result<Answer, LookError> {
-        Ok(addresses(&self.ask(name, RecordType::A).await?))
+    pub(super) async fn ipv4(&self, name: &str) -> Result<AddressAnswer, LookError> {
+        Ok(addresses(&self.query(name, RecordType::A).await?))
     }
 
-    pub(super) async fn ipv6(&self, name: &str) -> Result<Answer, LookError> {
-        Ok(addresses(&self.ask(name, RecordType::AAAA).await?))
+    pub(super) async fn ipv6(&self, name: &str) -> Result<AddressAnswer, LookError> {
+        Ok(addresses(&self.query(name, RecordType::AAAA).await?))
     }
 
     /// Returns the addresses of a name in both families; fails if both queries fail.
@@ -118,12 +118,12 @@ impl Resolver {
     }
 
     pub(super) async fn cname(&self, name: &str) -> Result<Option<String>, LookError> {
-        let records = self.ask(name, RecordType::CNAME).await?;
+        let records = self.query(name, RecordType::CNAME).await?;
         Ok(addresses(&records).aliases.into_iter().next())
     }
 
     pub(super) async fn texts(&self, name: &str) -> Result<Vec<String>, LookError> {
-        let records = self.ask(name, RecordType::TXT).await?;
+        let records = self.query(name, RecordType::TXT).await?;
         let text = |record: &Record| match &record.data {
             RData::TXT(txt) => Some(readable(&txt.txt_data.concat())),
             _ => None,
@@ -133,7 +133,7 @@ impl Resolver {
 
     /// Returns the CAA records of a name, or of its alias target; `None` if there are none.
     pub(super) async fn caa(&self, name: &str) -> Result<Option<CaaSet>, LookError> {
-        let records = self.ask(name, RecordType::CAA).await?;
+        let records = self.query(name, RecordType::CAA).await?;
         let caa = |record: &Record| match &record.data {
             RData::CAA(caa) => Some(CaaRecord {
                 is_critical: caa.issuer_critical,
@@ -146,16 +146,16 @@ impl Resolver {
         Ok(owner.map(|at| CaaSet { at, records: records.iter().filter_map(caa).collect() }))
     }
 
-    async fn ask(&self, name: &str, kind: RecordType) -> Result<Vec<Record>, LookError> {
+    async fn query(&self, name: &str, kind: RecordType) -> Result<Vec<Record>, LookError> {
         let name = Name::from_ascii(format!("{}.", name.trim_end_matches('.')))
             .map_err(|error| LookError::Away(format!("the name cannot be asked for: {error}")))?;
-        let answer = tokio::time::timeout(QUESTION, self.client.lookup(name.clone(), kind)).await;
+        let answer = tokio::time::timeout(QUERY_TIMEOUT, self.client.lookup(name.clone(), kind)).await;
         match answer {
             Ok(Ok(answer)) => Ok(answer.answers().iter().take(RECORDS).cloned().collect()),
             Ok(Err(error)) => match error {
                 NetError::Dns(DnsError::NoRecordsFound(_)) => Ok(Vec::new()),
                 NetError::Dns(DnsError::ResponseCode(ResponseCode::ServFail)) => {
-                    let unchecked = tokio::time::timeout(QUESTION, answers_unchecked(self.at, &name, kind)).await;
+                    let unchecked = tokio::time::timeout(QUERY_TIMEOUT, answers_unchecked(self.at, &name, kind)).await;
                     Err(LookError::ServFail { is_bogus: unchecked.unwrap_or(false) })
                 }
                 NetError::Dns(DnsError::ResponseCode(code)) => Err(LookError::Away(format!("it answered {code}"))),
@@ -169,11 +169,11 @@ impl Resolver {
 }
 
 fn no_answer() -> LookError {
-    LookError::Away(format!("it did not answer within {} seconds", QUESTION.as_secs()))
+    LookError::Away(format!("it did not answer within {} seconds", QUERY_TIMEOUT.as_secs()))
 }
 
-fn addresses(records: &[Record]) -> Answer {
-    let mut answer = Answer::default();
+fn addresses(records: &[Record]) -> AddressAnswer {
+    let mut answer = AddressAnswer::default();
     for record in records {
         match &record.data {
             RData::A(address) => answer.addresses.push(address.0.into()),
@@ -194,5 +194,5 @@ fn readable_name(name: &Name) -> String {
 /// Returns bytes from DNS as text without invisible characters, cut to a length that can be shown.
 fn readable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
-    line::visible(&text, TEXT)
+    line::strip_hidden(&text, TEXT)
 }

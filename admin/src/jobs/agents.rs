@@ -25,7 +25,7 @@ use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use url::Url;
 
-use super::{Batch, Job};
+use super::{BatchOutcome, Job};
 use crate::app::App;
 
 const AT_A_TIME: usize = 4;
@@ -41,9 +41,9 @@ const RETRY: Duration = Duration::from_mins(5);
 /// How long the size of the previous list bounds that of the next.
 const SIZE_HOLDS: Duration = Duration::from_hours(7 * 24);
 
-pub(super) struct Read;
+pub(super) struct FetchAgentLists;
 
-enum Source {
+enum ListSource {
     /// A list of networks, by its name.
     Networks(String),
     /// A key directory of the agent with this name.
@@ -51,52 +51,54 @@ enum Source {
 }
 
 #[derive(Deserialize)]
-struct Directory {
-    keys: Vec<Key>,
+struct JsonWebKeySet {
+    keys: Vec<JsonWebKey>,
 }
 
 #[derive(Deserialize)]
-struct Key {
+struct JsonWebKey {
     kty: String,
     crv: Option<String>,
     x: Option<String>,
     exp: Option<i64>,
 }
 
-impl Job for Read {
+impl Job for FetchAgentLists {
     const NAME: &'static str = "read what agents publish";
     const EVERY: Duration = Duration::from_mins(1);
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
         let stats = &app.config.stats;
         if stats.source == StatsSource::None {
-            return Ok(Batch { done: 0, full: false });
+            return Ok(BatchOutcome { done: 0, full: false });
         }
-        let networks = stats.agent_networks.iter().map(|(name, url)| (url.clone(), Source::Networks(name.clone())));
-        let keys = stats.agent_directories.iter().map(|(name, url)| (url.clone(), Source::Keys(name.clone())));
-        let sources: Vec<(Url, Source)> = networks.chain(keys).collect();
+        let networks = stats.agent_networks.iter().map(|(name, url)| (url.clone(), ListSource::Networks(name.clone())));
+        let keys = stats.agent_directories.iter().map(|(name, url)| (url.clone(), ListSource::Keys(name.clone())));
+        let sources: Vec<(Url, ListSource)> = networks.chain(keys).collect();
         let urls: BTreeSet<String> = sources.iter().map(|(url, _)| url.to_string()).collect();
         let urls: Vec<String> = urls.into_iter().collect();
-        let due: HashMap<String, i32> = agents::due(&app.db, &urls, app.clock.now()).await?.into_iter().collect();
+        let due: HashMap<String, i32> =
+            agents::filter_due(&app.db, &urls, app.clock.now()).await?.into_iter().collect();
         if due.is_empty() {
-            return Ok(Batch { done: 0, full: false });
+            return Ok(BatchOutcome { done: 0, full: false });
         }
         let client = reqwest::Client::builder()
             .user_agent(concat!("svc/", env!("CARGO_PKG_VERSION")))
             .redirect(reqwest::redirect::Policy::limited(REDIRECTS))
             .timeout(WITHIN)
             .build()?;
-        let failures_of = |(url, source): (Url, Source)| due.get(url.as_str()).map(|failures| (url, source, *failures));
-        let due: Vec<(Url, Source, i32)> = sources.into_iter().filter_map(failures_of).collect();
+        let failures_of =
+            |(url, source): (Url, ListSource)| due.get(url.as_str()).map(|failures| (url, source, *failures));
+        let due: Vec<(Url, ListSource, i32)> = sources.into_iter().filter_map(failures_of).collect();
         let read = stream::iter(due).map(async |(url, source, failures)| {
-            let read = read(app, &client, &url, &source).await;
+            let read = fetch_source(app, &client, &url, &source).await;
             let news = read.as_ref().err().filter(|_| failures == 0).map(|error| format!("{url}: {error:#}"));
             let (pause, failures) = match &read {
                 Ok(()) => (READ_AGAIN, 0),
                 Err(_) => (RETRY.saturating_mul(1 << failures.clamp(0, 10)).min(READ_AGAIN), failures + 1),
             };
             let jittered = pause.mul_f64(rand::rng().random_range(1.0..1.5));
-            agents::note(&app.db, url.as_str(), app.clock.now() + jittered, failures).await?;
+            agents::record_attempt(&app.db, url.as_str(), app.clock.now() + jittered, failures).await?;
             anyhow::Ok((u64::from(read.is_ok()), news))
         });
         let outcomes: Vec<_> = read.buffer_unordered(AT_A_TIME).collect().await;
@@ -107,31 +109,31 @@ impl Job for Read {
             let failed = 1 + news.count();
             tracing::warn!(failed, error, "lists of agents' networks or keys cannot be read; the last of each stays");
         }
-        Ok(Batch { done: outcomes.iter().map(|(done, _)| done).sum(), full: false })
+        Ok(BatchOutcome { done: outcomes.iter().map(|(done, _)| done).sum(), full: false })
     }
 }
 
-async fn read(app: &App, client: &reqwest::Client, url: &Url, source: &Source) -> anyhow::Result<()> {
+async fn fetch_source(app: &App, client: &reqwest::Client, url: &Url, source: &ListSource) -> anyhow::Result<()> {
     let text = fetch(client, url).await?;
     let now = app.clock.now();
     match source {
-        Source::Networks(name) => {
-            let before = before(app, name, now).await?;
+        ListSource::Networks(name) => {
+            let before = previous_size(app, name, now).await?;
             let networks = parse_list(&text, LIST_NETWORKS, before)?;
             let networks = networks.iter().map(ToString::to_string).collect();
-            agents::keep_networks(&app.db, &AgentNetworks { source: name.clone(), networks, read_at: now }).await?;
+            agents::replace_networks(&app.db, &AgentNetworks { source: name.clone(), networks, read_at: now }).await?;
         }
-        Source::Keys(agent) => {
+        ListSource::Keys(agent) => {
             anyhow::ensure!(find(agent).is_some(), "no agent is called {agent:?}");
-            agents::keep_keys(&app.db, agent, &keys(agent, &text)?).await?;
+            agents::replace_keys(&app.db, agent, &parse_keys(agent, &text)?).await?;
         }
     }
     Ok(())
 }
 
 /// Returns how many networks the previous list of a source had, or the built-in list if none was fetched.
-async fn before(app: &App, source: &str, now: Timestamp) -> Result<Option<usize>, sqlx::Error> {
-    Ok(match agents::networks_of(&app.db, source).await? {
+async fn previous_size(app: &App, source: &str, now: Timestamp) -> Result<Option<usize>, sqlx::Error> {
+    Ok(match agents::find_networks(&app.db, source).await? {
         Some(last) if now.since(last.read_at) < SIZE_HOLDS => Some(last.networks.len()),
         Some(_) => None,
         None => snapshot().get(source).map(Vec::len),
@@ -149,8 +151,8 @@ async fn fetch(client: &reqwest::Client, url: &Url) -> anyhow::Result<String> {
 }
 
 /// Returns the Ed25519 keys of a directory, with their thumbprints (RFC 7638, RFC 8037).
-fn keys(agent: &str, directory: &str) -> anyhow::Result<Vec<AgentKey>> {
-    let directory: Directory = serde_json::from_str(directory).context("it is no set of keys")?;
+fn parse_keys(agent: &str, directory: &str) -> anyhow::Result<Vec<AgentKey>> {
+    let directory: JsonWebKeySet = serde_json::from_str(directory).context("it is no set of keys")?;
     anyhow::ensure!(directory.keys.len() <= DIRECTORY_KEYS, "it has {} keys", directory.keys.len());
     let ed25519 = directory.keys.into_iter().filter(|key| key.kty == "OKP" && key.crv.as_deref() == Some("Ed25519"));
     let keys: Vec<AgentKey> = ed25519
@@ -183,7 +185,7 @@ mod tests {
             {"kty": "EC", "crv": "P-256", "x": "AA", "y": "AA"},
             {"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo", "exp": 2000000000}
         ]}"#;
-        let keys = keys("ChatGPT Agent", directory).unwrap();
+        let keys = parse_keys("ChatGPT Agent", directory).unwrap();
         assert_eq!(keys.len(), 1);
         assert_eq!(keys[0].key_id, "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k");
         assert_eq!(keys[0].expires_at, Some(Timestamp::from_unix_millis(2_000_000_000_000)));
@@ -192,7 +194,7 @@ mod tests {
     #[test]
     fn a_directory_without_keys_is_refused() {
         for broken in ["", "{}", r#"{"keys": []}"#, r#"{"keys": [{"kty": "OKP", "crv": "Ed25519", "x": "short"}]}"#] {
-            assert!(keys("ChatGPT Agent", broken).is_err(), "{broken}");
+            assert!(parse_keys("ChatGPT Agent", broken).is_err(), "{broken}");
         }
     }
 }

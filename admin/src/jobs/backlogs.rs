@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use db::upkeep::{backlogs, job_leases};
 
-use super::{Batch, Job};
+use super::{BatchOutcome, Job};
 use crate::{app::App, metrics};
 
 const SHOW_EVERY: Duration = Duration::from_secs(15);
@@ -19,12 +19,12 @@ pub(super) fn start(app: &App) {
         return;
     }
     let showing = app.clone();
-    app.tasks.spawn(async move { showing.stopping.run_until_cancelled(show(&showing)).await });
+    app.tasks.spawn(async move { showing.stopping.run_until_cancelled(export_counts(&showing)).await });
 }
 
-async fn show(app: &App) {
+async fn export_counts(app: &App) {
     loop {
-        let counted = db::in_time(job_leases::cursor(&app.db, Count::NAME)).await.unwrap_or_else(|error| {
+        let counted = db::in_time(job_leases::cursor(&app.db, CountBacklogs::NAME)).await.unwrap_or_else(|error| {
             tracing::debug!(%error, "what waits is not known");
             None
         });
@@ -37,15 +37,15 @@ async fn show(app: &App) {
     }
 }
 
-pub(super) struct Count;
+pub(super) struct CountBacklogs;
 
-impl Job for Count {
+impl Job for CountBacklogs {
     const NAME: &'static str = "count backlogs";
     const EVERY: Duration = Duration::from_secs(30);
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
         let counted = backlogs::count(&app.db, app.clock.now() + ENDING_WITHIN).await?;
         job_leases::move_cursor(&app.db, Self::NAME, Some(&serde_json::to_string(&counted)?)).await?;
-        Ok(Batch::of(0, 1))
+        Ok(BatchOutcome::new(0, 1))
     }
 }

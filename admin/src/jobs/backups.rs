@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use db::upkeep::backups;
 
-use super::{Batch, Job};
+use super::{BatchOutcome, Job};
 use crate::{app::App, metrics};
 
 const LOOK_EVERY: Duration = Duration::from_secs(10);
@@ -13,10 +13,10 @@ const NOTED_FOR: Duration = Duration::from_hours(24 * 400);
 
 pub(super) fn start(app: &App) {
     let watching = app.clone();
-    app.tasks.spawn(async move { watching.stopping.run_until_cancelled(watch(&watching)).await });
+    app.tasks.spawn(async move { watching.stopping.run_until_cancelled(export_last_backup(&watching)).await });
 }
 
-async fn watch(app: &App) {
+async fn export_last_backup(app: &App) {
     loop {
         match db::in_time(backups::last(&app.db)).await {
             Ok(last) => metrics::last_backup(last),
@@ -26,14 +26,14 @@ async fn watch(app: &App) {
     }
 }
 
-pub(super) struct Forget;
+pub(super) struct DeleteBackupRecords;
 
-impl Job for Forget {
+impl Job for DeleteBackupRecords {
     const NAME: &'static str = "forget backups";
     const EVERY: Duration = Duration::from_hours(24);
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
-        let done = backups::forget(&app.db, app.clock.now() - NOTED_FOR).await?;
-        Ok(Batch { done, full: false })
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
+        let done = backups::delete_records(&app.db, app.clock.now() - NOTED_FOR).await?;
+        Ok(BatchOutcome { done, full: false })
     }
 }

@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use db::{
     audit::Actor,
-    billing::bandwidth_levels::{self, Level, Standing},
+    billing::bandwidth_levels::{self, BandwidthLevel, BandwidthStanding},
     gateway::free_credit,
     stats::bandwidth,
     upkeep::job_leases,
 };
 use domain::{
-    Account, Subject,
+    Account, ChangeSubject,
     month::Month,
     plans::{Plan, Plans},
 };
 
-use super::{Batch, Job};
+use super::{BatchOutcome, Job};
 use crate::{
     app::App,
     mail::notices::{Notice, notify},
@@ -29,14 +29,14 @@ const ROWS: i64 = 5_000;
 const FORMER_OWNERS_KEPT: Duration = Duration::from_hours(7 * 24);
 
 /// Records which accounts have reached a level, or have left one.
-pub(super) struct Compare;
+pub(super) struct CompareBandwidth;
 
-impl Job for Compare {
+impl Job for CompareBandwidth {
     const NAME: &'static str = "compare bandwidth with plans";
     const EVERY: Duration = Duration::from_secs(30);
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
-        let month = Month::of(app.clock.now());
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
+        let month = Month::from_timestamp(app.clock.now());
         let after: Option<Account> =
             job_leases::cursor(&app.db, Self::NAME).await?.and_then(|cursor| cursor.parse().ok());
         let page = bandwidth_levels::page(&app.db, month, after.as_ref(), least_level(app.plans()), ACCOUNTS).await?;
@@ -45,7 +45,7 @@ impl Job for Compare {
         job_leases::move_cursor(&app.db, Self::NAME, page.last.as_ref().map(Account::as_str)).await?;
         let mut done = 0;
         for standing in page.standings {
-            match compare(app, month, &standing).await {
+            match compare_account(app, month, &standing).await {
                 Ok(is_new) => done += u64::from(is_new),
                 // A faulty account must not exempt others from their limits.
                 Err(error) => {
@@ -54,35 +54,35 @@ impl Job for Compare {
                 }
             }
         }
-        Ok(Batch { done, full: page.last.is_some() })
+        Ok(BatchOutcome { done, full: page.last.is_some() })
     }
 }
 
 /// Deletes counts, levels and free credit of past months, and forgets former owners.
-pub(super) struct Forget;
+pub(super) struct DeleteBandwidthLevels;
 
-impl Job for Forget {
+impl Job for DeleteBandwidthLevels {
     const NAME: &'static str = "forget bandwidth levels";
     const EVERY: Duration = Duration::from_hours(6);
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
         let now = app.clock.now();
-        let month = Month::of(now);
+        let month = Month::from_timestamp(now);
         let deleted = [
             bandwidth_levels::delete_before(&app.db, month, ROWS).await?,
             bandwidth::delete_before(&app.db, month, ROWS).await?,
             bandwidth::delete_former_owners(&app.db, now - FORMER_OWNERS_KEPT, ROWS).await?,
             free_credit::delete_before(&app.db, month, ROWS).await?,
         ];
-        Ok(Batch { done: deleted.iter().sum(), full: deleted.iter().any(|&rows| rows >= ROWS.unsigned_abs()) })
+        Ok(BatchOutcome { done: deleted.iter().sum(), full: deleted.iter().any(|&rows| rows >= ROWS.unsigned_abs()) })
     }
 }
 
 /// Records the level of an account. Returns whether it has changed.
-async fn compare(app: &App, month: Month, standing: &Standing) -> anyhow::Result<bool> {
-    let Standing { account, used_bytes, is_shared, subscribed, level } = standing;
-    let Some((id, plan)) = app.plans().plan_of(subscribed.as_deref()) else { return Ok(false) };
-    let reached = percent(*used_bytes, plan).map(|percent| Level { percent, plan: subscribed.clone() });
+async fn compare_account(app: &App, month: Month, standing: &BandwidthStanding) -> anyhow::Result<bool> {
+    let BandwidthStanding { account, used_bytes, is_shared, subscribed, level } = standing;
+    let Some((id, plan)) = app.plans().plan_for(subscribed.as_deref()) else { return Ok(false) };
+    let reached = percent(*used_bytes, plan).map(|percent| BandwidthLevel { percent, plan: subscribed.clone() });
     if reached == *level {
         return Ok(false);
     }
@@ -92,7 +92,7 @@ async fn compare(app: &App, month: Month, standing: &Standing) -> anyhow::Result
     if !bandwidth_levels::replace(&mut change, account, month, level.as_ref(), reached.as_ref(), now).await? {
         return Ok(false);
     }
-    if let Some(Level { percent, .. }) = reached {
+    if let Some(BandwidthLevel { percent, .. }) = reached {
         let limit_bytes = plan.limits.bandwidth_bytes;
         let notice =
             Notice::BandwidthReached { percent, plan: plan.name.clone(), month, limit_bytes, is_shared: *is_shared };
@@ -100,10 +100,11 @@ async fn compare(app: &App, month: Month, standing: &Standing) -> anyhow::Result
         notify(&mut change, account, &event, &notice, None, now).await?;
     }
     // The edges throttle by the account's present plan, and only at 100 percent.
-    let is_over =
-        |level: &Option<Level>| level.as_ref().is_some_and(|level| level.percent == 100 && level.plan == *subscribed);
+    let is_over = |level: &Option<BandwidthLevel>| {
+        level.as_ref().is_some_and(|level| level.percent == 100 && level.plan == *subscribed)
+    };
     if is_over(&reached) != is_over(level) {
-        change.touch(Subject::from(account));
+        change.touch(ChangeSubject::from(account));
     }
     change.commit_without_waiting().await?;
     Ok(true)

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use db::billing::reconciliation;
 
-use super::{Batch, Job};
+use super::{BatchOutcome, Job};
 use crate::{
     app::App,
-    billing::{look_due, renew_due},
+    billing::{poll_due, renew_due},
     metrics,
 };
 
@@ -19,44 +19,47 @@ const LOOKS: i64 = 500;
 const OVERDUE: Duration = Duration::from_hours(30 * 24);
 
 /// Renews subscriptions, retries failed charges, and ends expired subscriptions.
-pub(super) struct Renew;
+pub(super) struct RenewSubscriptions;
 
-impl Job for Renew {
+impl Job for RenewSubscriptions {
     const NAME: &'static str = "renew subscriptions";
     const EVERY: Duration = Duration::from_secs(5);
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
-        Ok(Batch::of(renew_due(app, RENEWALS).await?, RENEWALS))
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
+        Ok(BatchOutcome::new(renew_due(app, RENEWALS).await?, RENEWALS))
     }
 }
 
-pub(super) struct Look;
+pub(super) struct PollPayments;
 
-impl Job for Look {
+impl Job for PollPayments {
     const NAME: &'static str = "look at payments";
     const EVERY: Duration = Duration::from_secs(15);
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
-        let looked = look_due(app, LOOKS).await?;
-        // Export what the polls found without waiting for [`Reconcile`].
-        metrics::billing_differences(&[(reconciliation::AT_PROVIDER, reconciliation::at_provider(&app.db).await?)]);
-        Ok(Batch::of(looked, LOOKS))
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
+        let looked = poll_due(app, LOOKS).await?;
+        // Export what the polls found without waiting for [`ReconcileBilling`].
+        metrics::billing_differences(&[(
+            reconciliation::AT_PROVIDER,
+            reconciliation::count_at_provider(&app.db).await?,
+        )]);
+        Ok(BatchOutcome::new(looked, LOOKS))
     }
 }
 
 /// Verifies that payments, invoices and the provider's reports agree, and exports the number of differences.
-pub(super) struct Reconcile;
+pub(super) struct ReconcileBilling;
 
-impl Job for Reconcile {
+impl Job for ReconcileBilling {
     const NAME: &'static str = "reconcile billing";
     const EVERY: Duration = Duration::from_hours(1);
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
-        let differences = reconciliation::differences(&app.db, app.clock.now() - OVERDUE).await?.by_kind();
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
+        let differences = reconciliation::count_differences(&app.db, app.clock.now() - OVERDUE).await?.by_kind();
         metrics::billing_differences(&differences);
         for (kind, count) in differences.into_iter().filter(|(_, count)| *count > 0) {
             tracing::error!(kind, count, "rows of billing do not agree");
         }
-        Ok(Batch::of(0, 1))
+        Ok(BatchOutcome::new(0, 1))
     }
 }

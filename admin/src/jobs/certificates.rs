@@ -1,19 +1,19 @@
 //! Processes due certificate orders. Every admin does; leases of the rows keep them apart, so that a newly attached
-//! name does not wait for a job's turn. [`Tend`] maintains the rows.
+//! name does not wait for a job's turn. [`MaintainOrders`] maintains the rows.
 
 use std::time::Duration;
 
-use config::{Config, acme::Issuer};
+use config::{Config, acme::CertificateIssuer};
 use db::certificates::{budgets, challenges, orders, renewals};
 use domain::certificates::DomainState;
 use futures_util::{StreamExt as _, stream};
 use tokio::time::Instant;
 
-use super::{Batch, Job};
+use super::{BatchOutcome, Job};
 use crate::{
     app::{App, LiveApp},
     bounds::PAYER_ORDERS,
-    certificates::{LEASE, withdraw, work},
+    certificates::{LEASE, process_order, remove_response},
     metrics,
 };
 
@@ -29,19 +29,19 @@ const TAKE_DOWN_WITHIN: Duration = Duration::from_mins(4);
 /// Processes due orders until the program stops. Does nothing without an issuer.
 pub(super) fn start(live: &LiveApp) {
     let app = live.now();
-    if app.certificates.issuer() == Issuer::None {
+    if app.certificates.issuer() == CertificateIssuer::None {
         return;
     }
     let (working, stopping, counting) = (live.clone(), app.stopping.clone(), app.clone());
-    app.tasks.spawn(async move { stopping.run_until_cancelled(attend(&working)).await });
+    app.tasks.spawn(async move { stopping.run_until_cancelled(process_orders(&working)).await });
     app.tasks.spawn(async move { counting.stopping.run_until_cancelled(count(&counting)).await });
 }
 
-async fn attend(live: &LiveApp) {
+async fn process_orders(live: &LiveApp) {
     let mut failing = false;
     loop {
         let app = live.now();
-        match db::in_time(take_on(&app)).await {
+        match db::in_time(lease_due_orders(&app)).await {
             Ok(is_full) => {
                 failing = false;
                 // There may be more.
@@ -56,12 +56,12 @@ async fn attend(live: &LiveApp) {
             }
             Err(_) => {}
         }
-        let _ = tokio::time::timeout(EVERY, app.certificates.woken()).await;
+        let _ = tokio::time::timeout(EVERY, app.certificates.wait_until_woken()).await;
     }
 }
 
 /// Leases one row for each free permit, and processes each in a task of its own. Returns whether every permit was used.
-async fn take_on(app: &App) -> Result<bool, sqlx::Error> {
+async fn lease_due_orders(app: &App) -> Result<bool, sqlx::Error> {
     let turns = app.bounds.orders();
     if turns.is_empty() {
         return Ok(false);
@@ -74,7 +74,7 @@ async fn take_on(app: &App) -> Result<bool, sqlx::Error> {
     for (claim, turn) in claims.into_iter().zip(turns) {
         let app_of_task = app.clone();
         app.tasks.spawn(async move {
-            work(&app_of_task, &claim).await;
+            process_order(&app_of_task, &claim).await;
             drop(turn);
             // Another order may wait for the permit.
             app_of_task.certificates.wake();
@@ -87,8 +87,8 @@ async fn count(app: &App) {
     loop {
         let began = Instant::now();
         let counted = async {
-            let counts = orders::counts(&app.db).await?;
-            metrics::certificates(&counts, renewals::overdue(&app.db, app.clock.now()).await?);
+            let counts = orders::count_by_state(&app.db).await?;
+            metrics::certificates(&counts, renewals::count_overdue(&app.db, app.clock.now()).await?);
             Ok::<_, sqlx::Error>(())
         };
         if let Err(error) = db::in_time(counted).await {
@@ -99,47 +99,47 @@ async fn count(app: &App) {
 }
 
 /// Maintains the rows: adds orders for names without one, and deletes budgets that are full again.
-pub(super) struct Tend;
+pub(super) struct MaintainOrders;
 
-impl Job for Tend {
+impl Job for MaintainOrders {
     const NAME: &'static str = "tend certificate orders";
     const EVERY: Duration = Duration::from_secs(30);
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
         let now = app.clock.now();
-        budgets::forget_full(&app.db, now, BATCH).await?;
+        budgets::delete_full(&app.db, now, BATCH).await?;
         let watched = match app.certificates.issuer() {
-            Issuer::None => 0,
-            Issuer::Local => orders::watch_forgotten(&app.db, now, BATCH).await?,
-            Issuer::Acme => {
+            CertificateIssuer::None => 0,
+            CertificateIssuer::Local => orders::watch_missing(&app.db, now, BATCH).await?,
+            CertificateIssuer::Acme => {
                 let own = own_names(&app.config);
                 let own =
                     if app.certificates.writer().is_some() { orders::watch_own(&app.db, &own, now).await? } else { 0 };
-                own + orders::watch_forgotten(&app.db, now, BATCH).await?
+                own + orders::watch_missing(&app.db, now, BATCH).await?
             }
         };
-        Ok(Batch::of(usize::try_from(watched)?, BATCH))
+        Ok(BatchOutcome::new(usize::try_from(watched)?, BATCH))
     }
 }
 
 /// Removes expired challenge responses that are still published. This is a job of its own, because an operator's hook
 /// may take minutes for each.
-pub(super) struct TakeDown;
+pub(super) struct RemoveResponses;
 
-impl Job for TakeDown {
+impl Job for RemoveResponses {
     const NAME: &'static str = "take down answers to challenges";
     const EVERY: Duration = Duration::from_secs(30);
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
-        let expired = challenges::expired(&app.db, app.clock.now(), BATCH).await?;
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
+        let expired = challenges::list_expired(&app.db, app.clock.now(), BATCH).await?;
         let taking_down = stream::iter(expired).for_each_concurrent(AT_A_TIME, async |kept| {
-            if let Err(error) = withdraw(app, &kept).await {
+            if let Err(error) = remove_response(app, &kept).await {
                 tracing::warn!(name = kept.name, error = format!("{error:#}"), "an answer to a challenge still stands");
             }
         });
         // The remaining ones are retried. There is no second batch under this lease.
         let _ = tokio::time::timeout(TAKE_DOWN_WITHIN, taking_down).await;
-        Ok(Batch::of(0, BATCH))
+        Ok(BatchOutcome::new(0, BATCH))
     }
 }
 

@@ -9,7 +9,7 @@ use db::{
 };
 use domain::{Account, billing::Cents, month::Month, usage::Microcents};
 
-use super::{Batch, Job};
+use super::{BatchOutcome, Job};
 use crate::{
     app::App,
     mail::notices::{Notice, notify},
@@ -19,20 +19,21 @@ const ACCOUNTS: i64 = 200;
 /// The age of completions up to which their account is checked.
 const LATELY: Duration = Duration::from_mins(15);
 
-pub(super) struct Tell;
+pub(super) struct NotifyCreditUsed;
 
-impl Job for Tell {
+impl Job for NotifyCreditUsed {
     const NAME: &'static str = "tell of used AI credit";
     const EVERY: Duration = Duration::from_mins(1);
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
         let now = app.clock.now();
-        let month = Month::of(now);
+        let month = Month::from_timestamp(now);
         let (mut after, mut done) = (None, 0);
         loop {
-            let accounts = ai_usage::spent_lately(&app.db, month, now - LATELY, after.as_ref(), ACCOUNTS).await?;
+            let accounts =
+                ai_usage::list_recent_spenders(&app.db, month, now - LATELY, after.as_ref(), ACCOUNTS).await?;
             for (account, spent) in &accounts {
-                match tell(app, month, account, *spent).await {
+                match notify_account(app, month, account, *spent).await {
                     Ok(is_new) => done += u64::from(is_new),
                     Err(error) => {
                         let error = format!("{error:#}");
@@ -42,21 +43,21 @@ impl Job for Tell {
             }
             match accounts.into_iter().next_back() {
                 Some((last, _)) => after = Some(last),
-                None => return Ok(Batch { done, full: false }),
+                None => return Ok(BatchOutcome { done, full: false }),
             }
         }
     }
 }
 
 /// Notifies an account once of the level that it has reached, if any.
-async fn tell(app: &App, month: Month, account: &Account, spent: Microcents) -> anyhow::Result<bool> {
-    let ChargedPlan { subscribed, charged } = plan::charged(&app.db, account).await?;
-    let Some((id, plan)) = app.plans().plan_of(subscribed.as_deref()) else { return Ok(false) };
-    let limits = app.plans().paid_limits_of(subscribed.as_deref(), charged.as_deref());
+async fn notify_account(app: &App, month: Month, account: &Account, spent: Microcents) -> anyhow::Result<bool> {
+    let ChargedPlan { subscribed, charged } = plan::charged_plan(&app.db, account).await?;
+    let Some((id, plan)) = app.plans().plan_for(subscribed.as_deref()) else { return Ok(false) };
+    let limits = app.plans().paid_limits_for(subscribed.as_deref(), charged.as_deref());
     let credit = limits.ai_credit();
     // Organizations without a subscription share one credit.
     let together = match account {
-        Account::Org(org) if subscribed.is_none() => free_credit::spent_together(&app.db, org, month).await?,
+        Account::Org(org) if subscribed.is_none() => free_credit::sum_shared_cost(&app.db, org, month).await?,
         _ => spent,
     };
     let (spent, is_shared) = (together, together > spent);

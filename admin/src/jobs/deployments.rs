@@ -4,14 +4,14 @@
 use std::time::Duration;
 
 use db::{
-    audit::{Actor, Entry},
+    audit::{Actor, NewAuditEntry},
     billing::plan,
     projects::Project,
     upkeep::{deployments, job_leases},
 };
 use domain::{ProjectId, audit::Action};
 
-use super::{Batch, Job};
+use super::{BatchOutcome, Job};
 use crate::app::App;
 
 const PROJECTS: i64 = 5_000;
@@ -22,14 +22,14 @@ const RUN: usize = 2_000;
 
 /// Expires old deployments, but never the live one or one created or served in the last days. A run checks some
 /// projects, and the next run continues after them.
-pub(super) struct Expire;
+pub(super) struct ExpireDeployments;
 
-impl Job for Expire {
+impl Job for ExpireDeployments {
     const NAME: &'static str = "expire deployments";
     const EVERY: Duration = Duration::from_hours(1);
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
-        let least = app.plans().least_deployments();
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
+        let least = app.plans().min_deployments();
         // A cursor that does not parse restarts the round.
         let after: Option<ProjectId> =
             job_leases::cursor(&app.db, Self::NAME).await?.and_then(|cursor| cursor.parse().ok());
@@ -37,20 +37,20 @@ impl Job for Expire {
         let (last, projects) = deployments::crowded_projects(&app.db, least, after.as_ref(), PROJECTS, now).await?;
         let (mut done, mut before) = (0, after.as_ref());
         for project in &projects {
-            done += expire(app, project).await?;
+            done += expire_surplus(app, project).await?;
             if done >= RUN {
                 // This project may have more.
                 job_leases::move_cursor(&app.db, Self::NAME, before.map(ProjectId::as_str)).await?;
-                return Ok(Batch { done: done as u64, full: true });
+                return Ok(BatchOutcome { done: done as u64, full: true });
             }
             before = Some(&project.id);
         }
         job_leases::move_cursor(&app.db, Self::NAME, last.as_ref().map(ProjectId::as_str)).await?;
-        Ok(Batch { done: done as u64, full: last.is_some() })
+        Ok(BatchOutcome { done: done as u64, full: last.is_some() })
     }
 }
 
-async fn expire(app: &App, project: &Project) -> anyhow::Result<usize> {
+async fn expire_surplus(app: &App, project: &Project) -> anyhow::Result<usize> {
     let mut done = 0;
     while done < RUN {
         let mut change = app.change(Actor::Platform).await?;
@@ -62,7 +62,7 @@ async fn expire(app: &App, project: &Project) -> anyhow::Result<usize> {
         }
         done += expired.len();
         let ids: Vec<&str> = expired.iter().map(domain::DeploymentId::as_str).collect();
-        change.audit(Entry::of_project(Action::DeploymentExpire, project).with("deployments", ids));
+        change.audit(NewAuditEntry::for_project(Action::DeploymentExpire, project).with("deployments", ids));
         change.touch(touched);
         change.commit_without_waiting().await?;
     }

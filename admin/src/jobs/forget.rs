@@ -17,7 +17,7 @@ use db::{
 };
 use domain::limits::{IDEMPOTENCY_WINDOW, NAME_RETIREMENT};
 
-use super::{Batch, Job, usage::OUTDATED_AFTER};
+use super::{BatchOutcome, Job, usage::OUTDATED_AFTER};
 use crate::app::App;
 
 const GRANTS_KEPT: Duration = Duration::from_hours(24);
@@ -32,37 +32,37 @@ const SETTLED_EDGES_KEPT: Duration = OUTDATED_AFTER.saturating_add(Duration::fro
 const MONTH_KEPT: Duration = Duration::from_hours(2 * 24);
 const BATCH: i64 = 1_000;
 
-pub(super) struct Answers;
+pub(super) struct DeleteStoredResponses;
 
-impl Job for Answers {
+impl Job for DeleteStoredResponses {
     const NAME: &'static str = "forget idempotent answers";
     const EVERY: Duration = Duration::from_mins(10);
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
         let forgotten = idempotency::delete_expired(&app.db, app.clock.now() - IDEMPOTENCY_WINDOW, BATCH).await?;
-        Ok(Batch::of(usize::try_from(forgotten)?, BATCH))
+        Ok(BatchOutcome::new(usize::try_from(forgotten)?, BATCH))
     }
 }
 
-pub(super) struct SignIns;
+pub(super) struct DeleteDeviceFlows;
 
-impl Job for SignIns {
+impl Job for DeleteDeviceFlows {
     const NAME: &'static str = "forget device flows";
     const EVERY: Duration = Duration::from_mins(10);
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
         let forgotten = device_grants::delete_expired(&app.db, app.clock.now() - GRANTS_KEPT, BATCH).await?;
-        Ok(Batch::of(usize::try_from(forgotten)?, BATCH))
+        Ok(BatchOutcome::new(usize::try_from(forgotten)?, BATCH))
     }
 }
 
-pub(super) struct Sessions;
+pub(super) struct DeleteSessions;
 
-impl Job for Sessions {
+impl Job for DeleteSessions {
     const NAME: &'static str = "forget sessions";
     const EVERY: Duration = Duration::from_mins(10);
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
         let now = app.clock.now();
         let counts = [
             sessions::delete_expired(&app.db, now, BATCH).await?,
@@ -70,81 +70,81 @@ impl Job for Sessions {
             gate_tickets::delete_expired(&app.db, now, BATCH).await?,
         ];
         let done = counts.iter().sum();
-        Ok(Batch { done, full: counts.iter().any(|&count| count >= BATCH.unsigned_abs()) })
+        Ok(BatchOutcome { done, full: counts.iter().any(|&count| count >= BATCH.unsigned_abs()) })
     }
 }
 
-pub(super) struct Invites;
+pub(super) struct DeleteInvites;
 
-impl Job for Invites {
+impl Job for DeleteInvites {
     const NAME: &'static str = "forget invites";
     const EVERY: Duration = Duration::from_hours(1);
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
         let forgotten = invites::delete_expired(&app.db, app.clock.now() - INVITES_KEPT, BATCH).await?;
-        Ok(Batch::of(usize::try_from(forgotten)?, BATCH))
+        Ok(BatchOutcome::new(usize::try_from(forgotten)?, BATCH))
     }
 }
 
-pub(super) struct Webhooks;
+pub(super) struct DeleteWebhookDeliveries;
 
-impl Job for Webhooks {
+impl Job for DeleteWebhookDeliveries {
     const NAME: &'static str = "forget webhooks";
     const EVERY: Duration = Duration::from_mins(30);
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
         let forgotten = webhook_deliveries::delete_old(&app.db, app.clock.now() - WEBHOOKS_KEPT, BATCH).await?;
-        Ok(Batch::of(usize::try_from(forgotten)?, BATCH))
+        Ok(BatchOutcome::new(usize::try_from(forgotten)?, BATCH))
     }
 }
 
 /// Deletes retired names that are free to take by now, the certificates of retired domains that are not attached again,
 /// and records of organizations deleted in past months.
-pub(super) struct Names;
+pub(super) struct DeleteRetiredNames;
 
-impl Job for Names {
+impl Job for DeleteRetiredNames {
     const NAME: &'static str = "forget retired names";
     const EVERY: Duration = Duration::from_hours(1);
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
         let before = app.clock.now() - NAME_RETIREMENT;
         // Delete the certificates first: the retired names identify them.
-        for (id, names) in certificates::of_given_up_domains(&app.db, before, BATCH).await? {
+        for (id, names) in certificates::list_orphaned(&app.db, before, BATCH).await? {
             let mut change = app.change(Actor::Platform).await?;
             if certificates::delete(&mut change, &id).await? {
-                change.announce(id, names);
+                change.announce_certificate(id, names);
             }
             change.commit_without_waiting().await?;
         }
         let forgotten = names::delete_retired(&app.db, before, BATCH).await?;
-        let of_orgs = orgs::forget_deleted(&app.db, before - MONTH_KEPT, BATCH).await?;
-        Ok(Batch::of(usize::try_from(forgotten.max(of_orgs))?, BATCH))
+        let of_orgs = orgs::delete_records(&app.db, before - MONTH_KEPT, BATCH).await?;
+        Ok(BatchOutcome::new(usize::try_from(forgotten.max(of_orgs))?, BATCH))
     }
 }
 
 /// Deletes the records of deleted projects that can no longer be restored. The removal of their packs is already
 /// queued.
-pub(super) struct DeletedProjects;
+pub(super) struct DeleteProjectRecords;
 
-impl Job for DeletedProjects {
+impl Job for DeleteProjectRecords {
     const NAME: &'static str = "forget deleted projects";
     const EVERY: Duration = Duration::from_hours(1);
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
-        let forgotten = deleted::forget(&app.db, app.clock.now(), BATCH).await?;
-        Ok(Batch::of(usize::try_from(forgotten)?, BATCH))
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
+        let forgotten = deleted::forget_expired(&app.db, app.clock.now(), BATCH).await?;
+        Ok(BatchOutcome::new(usize::try_from(forgotten)?, BATCH))
     }
 }
 
 /// Deletes settled edges whose reservations would by now be released for their age, even if Redis restored one.
-pub(super) struct Edges;
+pub(super) struct DeleteSettledEdges;
 
-impl Job for Edges {
+impl Job for DeleteSettledEdges {
     const NAME: &'static str = "forget settled edges";
     const EVERY: Duration = Duration::from_hours(1);
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
         let forgotten = settled_edges::delete_old(&app.db, app.clock.now() - SETTLED_EDGES_KEPT, BATCH).await?;
-        Ok(Batch::of(usize::try_from(forgotten)?, BATCH))
+        Ok(BatchOutcome::new(usize::try_from(forgotten)?, BATCH))
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use db::billing::documents::{self, DueDocuments, NewDocuments};
 
-use super::{Batch, Job};
+use super::{BatchOutcome, Job};
 use crate::{app::App, billing};
 
 /// The invoices rendered in one batch, at some milliseconds each.
@@ -19,13 +19,13 @@ const RETRY: Duration = Duration::from_mins(1);
 /// The most doublings of the pause, which is then 17 hours.
 const DOUBLINGS: u32 = 10;
 
-pub(super) struct Render;
+pub(super) struct RenderInvoices;
 
-impl Job for Render {
+impl Job for RenderInvoices {
     const NAME: &'static str = "render invoices";
     const EVERY: Duration = Duration::from_secs(2);
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
         let due = documents::take_due(&app.db, app.clock.now(), TURN, AT_A_TIME).await?;
         let taken = due.len();
         for invoice in due {
@@ -37,7 +37,7 @@ impl Job for Render {
                 documents::put_off(&app.db, &invoice.id, next).await?;
             }
         }
-        Ok(Batch::of(taken, AT_A_TIME))
+        Ok(BatchOutcome::new(taken, AT_A_TIME))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use db::upkeep::job_leases;
 
-use super::{Batch, Job};
+use super::{BatchOutcome, Job};
 use crate::{
     app::{App, LiveApp},
     metrics,
@@ -12,11 +12,11 @@ const BATCHES: usize = 20;
 
 /// Acquires the lease whenever the job is due, until the program stops. A run keeps the configuration with which it
 /// began.
-pub(super) async fn attend<J: Job>(live: &LiveApp, job: &J) {
+pub(super) async fn run_job<J: Job>(live: &LiveApp, job: &J) {
     let (mut failing, stopping) = (false, live.now().stopping.clone());
     let mut is_registered = false;
     while !stopping.is_cancelled() {
-        let turned = turn(&live.now(), job, &mut is_registered).await;
+        let turned = run_if_due(&live.now(), job, &mut is_registered).await;
         if turned.is_err() {
             metrics::job_failed(J::NAME);
         }
@@ -41,19 +41,19 @@ pub(super) async fn attend<J: Job>(live: &LiveApp, job: &J) {
 
 /// Runs the job once, unless another admin holds its lease or ran it within the interval. The row of the lease is
 /// created in the first turn, and after a failed one, because the database may have been replaced.
-async fn turn<J: Job>(app: &App, job: &J, is_registered: &mut bool) -> anyhow::Result<u64> {
+async fn run_if_due<J: Job>(app: &App, job: &J, is_registered: &mut bool) -> anyhow::Result<u64> {
     let now = app.clock.now();
     // The sleep may end just before the interval does, so a slightly early run counts as due.
     let not_since = now - J::every(&app.config).mul_f32(0.9);
     if !std::mem::take(is_registered) {
-        or_again(job_leases::register(&app.leases, J::NAME), job_leases::register(&app.db, J::NAME)).await?;
+        with_fallback(job_leases::register(&app.leases, J::NAME), job_leases::register(&app.db, J::NAME)).await?;
     }
-    let [taking, again] = [&app.leases, &app.db].map(|db| job_leases::take(db, J::NAME, now, not_since, J::LEASE));
-    let taken = or_again(taking, again).await?;
+    let [taking, again] = [&app.leases, &app.db].map(|db| job_leases::acquire(db, J::NAME, now, not_since, J::LEASE));
+    let taken = with_fallback(taking, again).await?;
     *is_registered = true;
     let Some(lease) = taken else { return Ok(0) };
     // A stop interrupts the run and releases the lease, so that the next program need not wait for it to expire.
-    let working = app.stopping.run_until_cancelled(batches(app, job));
+    let working = app.stopping.run_until_cancelled(run_batches(app, job));
     let ran = match tokio::time::timeout(J::LEASE, working).await {
         Ok(ran) => ran.unwrap_or(Ok(0)),
         Err(_) => Err(anyhow::anyhow!("it did not end within its lease")),
@@ -61,14 +61,14 @@ async fn turn<J: Job>(app: &App, job: &J, is_registered: &mut bool) -> anyhow::R
     metrics::job_ran(J::NAME, app.clock.now(), ran.as_ref().ok().copied());
     let error = ran.as_ref().err().map(|error| format!("{error:#}"));
     *is_registered = ran.is_ok();
-    let [giving, again] = [&app.leases, &app.db].map(|db| job_leases::give_back(db, &lease, error.as_deref()));
-    or_again(giving, again).await?;
+    let [giving, again] = [&app.leases, &app.db].map(|db| job_leases::release(db, &lease, error.as_deref()));
+    with_fallback(giving, again).await?;
     ran
 }
 
 /// Runs a statement on the connection for leases, which is used without a liveness check. If it is broken, `again` runs
 /// on a connection that responds: a lease that is not released keeps every admin from the job until it expires.
-async fn or_again<T>(
+async fn with_fallback<T>(
     statement: impl Future<Output = Result<T, sqlx::Error>>,
     again: impl Future<Output = Result<T, sqlx::Error>>,
 ) -> Result<T, sqlx::Error> {
@@ -78,10 +78,10 @@ async fn or_again<T>(
     }
 }
 
-async fn batches<J: Job>(app: &App, job: &J) -> anyhow::Result<u64> {
+async fn run_batches<J: Job>(app: &App, job: &J) -> anyhow::Result<u64> {
     let mut total = 0;
     for _ in 0..BATCHES {
-        let Batch { done, full } = job.run(app).await?;
+        let BatchOutcome { done, full } = job.run(app).await?;
         total += done;
         if !full {
             break;

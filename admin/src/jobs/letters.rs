@@ -16,11 +16,11 @@ use db::letters::{self, TakenLetter};
 use domain::{LetterId, Timestamp};
 use futures_util::future::join_all;
 
-use self::back_off::{Outage, next_attempt};
-use super::{Batch, Job};
+use self::back_off::{ServerOutage, next_attempt};
+use super::{BatchOutcome, Job};
 use crate::{
     app::App,
-    mail::{SendError, Session, kinds::Kind, message::Outgoing, outbox},
+    mail::{SendError, SmtpSession, kinds::LetterKind, message::OutgoingLetter, outbox},
     metrics,
 };
 
@@ -46,9 +46,9 @@ pub(super) fn start(app: &App) {
 }
 
 async fn count(app: &App) {
-    let kept = Kind::about_money();
+    let kept = LetterKind::about_money();
     loop {
-        match db::in_time(letters::waiting(&app.db, &kept)).await {
+        match db::in_time(letters::count_pending(&app.db, &kept)).await {
             Ok(waiting) => metrics::letters(waiting, app.clock.now()),
             Err(error) => tracing::debug!(%error, "letters could not be counted"),
         }
@@ -58,46 +58,46 @@ async fn count(app: &App) {
 
 /// Sends due letters. Without a mail server they wait.
 #[derive(Default)]
-pub(super) struct SendDue {
-    outage: Mutex<Outage>,
+pub(super) struct SendLetters {
+    outage: Mutex<ServerOutage>,
 }
 
-impl Job for SendDue {
+impl Job for SendLetters {
     const NAME: &'static str = "send letters";
     const EVERY: Duration = Duration::from_secs(2);
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
         let now = app.clock.now();
         metrics::letters_given_up(give_up_stale(app).await?);
         letters::settle_unsubscribed(&app.db, now).await?;
-        if !app.mailer.is_configured() || self.outage().lasts(now) {
-            return Ok(Batch::of(0, BATCH));
+        if !app.mailer.is_configured() || self.outage().is_active(now) {
+            return Ok(BatchOutcome::new(0, BATCH));
         }
-        let taken = letters::take(&app.db, now, now + TAKEN_FOR, BATCH).await?;
+        let taken = letters::take_due(&app.db, now, now + TAKEN_FOR, BATCH).await?;
         if taken.is_empty() {
-            return Ok(Batch::of(0, BATCH));
+            return Ok(BatchOutcome::new(0, BATCH));
         }
         // One batch per lease: the next follows in two seconds, and the end of the lease interrupts none.
-        let batch = Batch { done: u64::try_from(taken.len()).unwrap_or(u64::MAX), full: false };
+        let batch = BatchOutcome { done: u64::try_from(taken.len()).unwrap_or(u64::MAX), full: false };
         let sessions = taken.len().min(SESSIONS);
-        let queue = Queue::new(taken, now + BATCH_TIME);
-        let worked = join_all((0..sessions).map(|_| work(app, &queue))).await;
+        let queue = LetterBatch::new(taken, now + BATCH_TIME);
+        let worked = join_all((0..sessions).map(|_| send_letters(app, &queue))).await;
         let (left, failure) = queue.into_rest();
         if let Some(error) = failure {
             let until = self.outage().begin(app.clock.now());
-            letters::put_off(&app.db, &left, until).await?;
+            letters::postpone(&app.db, &left, until).await?;
             worked.into_iter().collect::<anyhow::Result<()>>()?;
             anyhow::bail!("no letters are sent until {until}: {error}");
         }
-        letters::put_off(&app.db, &left, app.clock.now()).await?;
+        letters::postpone(&app.db, &left, app.clock.now()).await?;
         worked.into_iter().collect::<anyhow::Result<()>>()?;
-        *self.outage() = Outage::default();
+        *self.outage() = ServerOutage::default();
         Ok(batch)
     }
 }
 
-impl SendDue {
-    fn outage(&self) -> std::sync::MutexGuard<'_, Outage> {
+impl SendLetters {
+    fn outage(&self) -> std::sync::MutexGuard<'_, ServerOutage> {
         self.outage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -105,27 +105,27 @@ impl SendDue {
 /// Gives up letters that have waited for too long, except those about money, and returns their number.
 async fn give_up_stale(app: &App) -> Result<u64, sqlx::Error> {
     let (now, reason) = (app.clock.now(), "it was not sent within a week");
-    letters::give_up_stale(&app.db, now, now - STALE_AFTER, &Kind::about_money(), reason, SETTLED).await
+    letters::give_up_stale(&app.db, now, now - STALE_AFTER, &LetterKind::about_money(), reason, SETTLED).await
 }
 
-struct Queue {
-    state: Mutex<QueueState>,
+struct LetterBatch {
+    state: Mutex<LetterBatchState>,
     /// The time after which no further letter is started.
     until: Timestamp,
 }
 
-struct QueueState {
+struct LetterBatchState {
     letters: VecDeque<TakenLetter>,
     /// The error that made the server unavailable.
     failure: Option<SendError>,
 }
 
-impl Queue {
+impl LetterBatch {
     fn new(letters: Vec<TakenLetter>, until: Timestamp) -> Self {
-        Self { state: Mutex::new(QueueState { letters: letters.into(), failure: None }), until }
+        Self { state: Mutex::new(LetterBatchState { letters: letters.into(), failure: None }), until }
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, QueueState> {
+    fn state(&self) -> std::sync::MutexGuard<'_, LetterBatchState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -149,15 +149,15 @@ impl Queue {
     }
 }
 
-async fn work(app: &App, queue: &Queue) -> anyhow::Result<()> {
-    let mut open: Option<Session> = None;
+async fn send_letters(app: &App, queue: &LetterBatch) -> anyhow::Result<()> {
+    let mut open: Option<SmtpSession> = None;
     let mut broken_off = 0;
     while let Some(row) = queue.next(app.clock.now()) {
         let Some(outgoing) = prepare(app, &row).await? else { continue };
         let is_fresh = open.is_none();
         let mut session = match open.take() {
             Some(session) => session,
-            None => match app.mailer.open().await {
+            None => match app.mailer.open_session().await {
                 Some(Ok(session)) => session,
                 Some(Err(error)) => {
                     queue.put_back(row);
@@ -169,7 +169,7 @@ async fn work(app: &App, queue: &Queue) -> anyhow::Result<()> {
         };
         match app.mailer.send_queued(&mut session, outgoing).await {
             Ok(()) => {
-                letters::sent(&app.db, &row.id, app.clock.now()).await?;
+                letters::mark_sent(&app.db, &row.id, app.clock.now()).await?;
                 metrics::letter_sent();
                 (open, broken_off) = (Some(session), 0);
             }
@@ -181,7 +181,7 @@ async fn work(app: &App, queue: &Queue) -> anyhow::Result<()> {
                 break;
             }
             Err(error) => {
-                refuse(app, &row, &error).await?;
+                record_refusal(app, &row, &error).await?;
                 if matches!(error, SendError::BrokenOff(_)) {
                     broken_off += 1;
                     if broken_off >= BROKEN_OFF {
@@ -193,41 +193,41 @@ async fn work(app: &App, queue: &Queue) -> anyhow::Result<()> {
         }
     }
     if let Some(session) = open {
-        app.mailer.close(session).await;
+        app.mailer.close_session(session).await;
     }
     Ok(())
 }
 
 /// Composes the letter of a row; `None` if it must not be sent now.
-async fn prepare(app: &App, row: &TakenLetter) -> anyhow::Result<Option<Outgoing>> {
+async fn prepare(app: &App, row: &TakenLetter) -> anyhow::Result<Option<OutgoingLetter>> {
     let files = match &row.invoice {
         None => None,
         Some(invoice) => {
             let files = letters::invoice_files(&app.db, invoice).await?;
             if files.is_none() {
                 let next = app.clock.now() + UNRENDERED_PAUSE;
-                letters::put_off(&app.db, std::slice::from_ref(&row.id), next).await?;
+                letters::postpone(&app.db, std::slice::from_ref(&row.id), next).await?;
                 return Ok(None);
             }
             files
         }
     };
-    match outbox::write(&app.mailer, &app.master_key, row, files) {
+    match outbox::compose_row(&app.mailer, &app.master_key, row, files) {
         Ok(outgoing) => Ok(Some(outgoing)),
         Err(error) => {
-            refuse(app, row, &error).await?;
+            record_refusal(app, row, &error).await?;
             Ok(None)
         }
     }
 }
 
-async fn refuse(app: &App, row: &TakenLetter, error: &SendError) -> anyhow::Result<()> {
+async fn record_refusal(app: &App, row: &TakenLetter, error: &SendError) -> anyhow::Result<()> {
     let is_final = matches!(error, SendError::Refused { .. });
-    let is_kept = Kind::parse(&row.kind).is_some_and(Kind::is_about_money);
+    let is_kept = LetterKind::parse(&row.kind).is_some_and(LetterKind::is_about_money);
     let next = next_attempt(row.attempts, is_final, is_kept).map(|pause| app.clock.now() + pause);
     let mut words = error.to_string();
     words.truncate(words.floor_char_boundary(ERROR_BYTES));
-    letters::refused(&app.db, &row.id, &words, next).await?;
+    letters::record_rejection(&app.db, &row.id, &words, next).await?;
     let letter = &row.id;
     if let Some(next) = next {
         tracing::info!(%letter, %next, "a letter was not taken; it is tried again: {words}");
@@ -238,14 +238,14 @@ async fn refuse(app: &App, row: &TakenLetter, error: &SendError) -> anyhow::Resu
     Ok(())
 }
 
-pub(super) struct Forget;
+pub(super) struct DeleteLetters;
 
-impl Job for Forget {
+impl Job for DeleteLetters {
     const NAME: &'static str = "forget letters";
     const EVERY: Duration = Duration::from_hours(1);
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
         let deleted = letters::delete_old(&app.db, app.clock.now() - KEPT, SETTLED).await?;
-        Ok(Batch::of(usize::try_from(deleted)?, SETTLED))
+        Ok(BatchOutcome::new(usize::try_from(deleted)?, SETTLED))
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use db::edges::lost_changes::{self, SHOWN, SHOWN_FOR};
 use domain::Timestamp;
 
-use super::{Batch, Job};
+use super::{BatchOutcome, Job};
 use crate::{
     app::App,
     mail::notices::{Notice, notify_operator},
@@ -24,13 +24,13 @@ pub(super) fn start(app: &App) {
         return;
     }
     let showing = app.clone();
-    app.tasks.spawn(async move { showing.stopping.run_until_cancelled(show(&showing)).await });
+    app.tasks.spawn(async move { showing.stopping.run_until_cancelled(export_losses(&showing)).await });
 }
 
-async fn show(app: &App) {
+async fn export_losses(app: &App) {
     loop {
         let since = app.clock.now() - SHOWN_FOR;
-        match db::in_time(lost_changes::unacknowledged(&app.db, since, SHOWN)).await {
+        match db::in_time(lost_changes::list_unacknowledged(&app.db, since, SHOWN)).await {
             Ok(losses) => metrics::changes_lost(losses.iter().map(|loss| loss.last_seq - loss.first_seq + 1).sum()),
             Err(error) => tracing::debug!(%error, "whether changes are lost is not known"),
         }
@@ -38,25 +38,25 @@ async fn show(app: &App) {
     }
 }
 
-pub(super) struct Tell;
+pub(super) struct ReportLostChanges;
 
-impl Job for Tell {
+impl Job for ReportLostChanges {
     const NAME: &'static str = "tell of lost changes";
     const EVERY: Duration = Duration::from_secs(5);
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
-        let epochs = lost_changes::untold(&app.db, SETTLED_AFTER, BATCH).await?;
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
+        let epochs = lost_changes::list_unnotified(&app.db, SETTLED_AFTER, BATCH).await?;
         for epoch in &epochs {
-            tell(app, epoch, app.clock.now()).await?;
+            report_loss(app, epoch, app.clock.now()).await?;
         }
-        Ok(Batch::of(epochs.len(), BATCH))
+        Ok(BatchOutcome::new(epochs.len(), BATCH))
     }
 }
 
-async fn tell(app: &App, epoch: &str, now: Timestamp) -> anyhow::Result<()> {
-    let losses = lost_changes::unacknowledged(&app.db, now - SHOWN_FOR, SHOWN).await?;
+async fn report_loss(app: &App, epoch: &str, now: Timestamp) -> anyhow::Result<()> {
+    let losses = lost_changes::list_unacknowledged(&app.db, now - SHOWN_FOR, SHOWN).await?;
     let mut tx = app.db.begin().await?;
-    let was_told = lost_changes::mark_told(&mut tx, epoch, now).await?;
+    let was_told = lost_changes::mark_notified(&mut tx, epoch, now).await?;
     let loss = losses.into_iter().find(|loss| loss.epoch == epoch);
     let Some(mut loss) = loss.filter(|_| !was_told) else { return Ok(tx.commit().await?) };
     loss.subjects.truncate(NAMED);

@@ -49,18 +49,18 @@ trait Job: Send + Sync + 'static {
     }
 
     /// Processes one batch. It may be interrupted anywhere, when the program stops or the lease expires.
-    fn run(&self, app: &App) -> impl Future<Output = anyhow::Result<Batch>> + Send;
+    fn run(&self, app: &App) -> impl Future<Output = anyhow::Result<BatchOutcome>> + Send;
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Batch {
+struct BatchOutcome {
     done: u64,
     /// Whether the batch was full, so that there is probably more to do.
     full: bool,
 }
 
-impl Batch {
-    fn of(done: usize, limit: i64) -> Self {
+impl BatchOutcome {
+    fn new(done: usize, limit: i64) -> Self {
         let done = u64::try_from(done).unwrap_or(u64::MAX);
         Self { done, full: u64::try_from(limit).is_ok_and(|limit| done >= limit) }
     }
@@ -68,66 +68,66 @@ impl Batch {
 
 pub(crate) fn start(live: &LiveApp) {
     let app = &*live.now();
-    attend(live, route_changes::SendAgain);
-    attend(live, route_changes::Prune);
-    attend(live, shares::Reap);
-    attend(live, packs::Remove);
-    attend(live, packs::Sweep);
-    attend(live, packs::Tend);
-    attend(live, store::Check);
-    attend(live, store::Copy);
-    attend(live, uploads::GiveUp);
-    attend(live, deployments::Expire);
-    attend(live, usage::Sweep);
-    attend(live, usage_months::Make);
-    attend(live, usage_keys::Sum);
-    attend(live, usage_export::SendRecorded);
-    attend(live, traffic::Fold::<0>);
-    attend(live, traffic::Fold::<1>);
-    attend(live, traffic::Fold::<2>);
-    attend(live, traffic::Fold::<3>);
-    attend(live, traffic::Divide);
-    attend(live, traffic::Roll);
-    attend(live, traffic::Condense);
-    attend(live, traffic::Expire);
-    attend(live, traffic::Remove);
-    attend(live, bandwidth::Compare);
-    attend(live, bandwidth::Forget);
-    attend(live, credit::Tell);
-    attend(live, agents::Read);
-    attend(live, invoices::Render);
-    attend(live, pushes::Deploy::default());
-    attend(live, pushes::FindMissed);
+    attend(live, route_changes::ResendChanges);
+    attend(live, route_changes::PruneChanges);
+    attend(live, shares::RemoveExpiredShares);
+    attend(live, packs::TrashPacks);
+    attend(live, packs::SweepStore);
+    attend(live, packs::TendTrash);
+    attend(live, store::CheckStore);
+    attend(live, store::CopyPacks);
+    attend(live, uploads::FailStuckUploads);
+    attend(live, deployments::ExpireDeployments);
+    attend(live, usage::SettleDeadEdges);
+    attend(live, usage_months::AddUsageMonths);
+    attend(live, usage_keys::SumKeyUsage);
+    attend(live, usage_export::ExportUsage);
+    attend(live, traffic::FoldTraffic::<0>);
+    attend(live, traffic::FoldTraffic::<1>);
+    attend(live, traffic::FoldTraffic::<2>);
+    attend(live, traffic::FoldTraffic::<3>);
+    attend(live, traffic::AddPartitions);
+    attend(live, traffic::RollHoursIntoDays);
+    attend(live, traffic::CondenseMonths);
+    attend(live, traffic::ExpireTraffic);
+    attend(live, traffic::DeleteProjectTraffic);
+    attend(live, bandwidth::CompareBandwidth);
+    attend(live, bandwidth::DeleteBandwidthLevels);
+    attend(live, credit::NotifyCreditUsed);
+    attend(live, agents::FetchAgentLists);
+    attend(live, invoices::RenderInvoices);
+    attend(live, pushes::DeployPushes::default());
+    attend(live, pushes::FindMissedPushes);
     certificates::start(live);
-    attend(live, certificates::Tend);
-    attend(live, certificates::TakeDown);
-    attend(live, renewals::AskWindows);
-    attend(live, renewals::Begin);
-    attend(live, vat::Hasten);
-    attend(live, vat::Check);
-    attend(live, billing::Renew);
-    attend(live, billing::Look);
-    attend(live, billing::Reconcile);
+    attend(live, certificates::MaintainOrders);
+    attend(live, certificates::RemoveResponses);
+    attend(live, renewals::FetchRenewalWindows);
+    attend(live, renewals::StartRenewals);
+    attend(live, vat::ScheduleVatChecks);
+    attend(live, vat::RecheckVatNumbers);
+    attend(live, billing::RenewSubscriptions);
+    attend(live, billing::PollPayments);
+    attend(live, billing::ReconcileBilling);
     lost_changes::start(app);
-    attend(live, lost_changes::Tell);
+    attend(live, lost_changes::ReportLostChanges);
     backlogs::start(app);
-    attend(live, backlogs::Count);
+    attend(live, backlogs::CountBacklogs);
     letters::start(app);
-    attend(live, letters::SendDue::default());
-    attend(live, letters::Forget);
-    attend(live, forget::Webhooks);
-    attend(live, forget::Answers);
-    attend(live, forget::SignIns);
-    attend(live, forget::Sessions);
-    attend(live, forget::Invites);
-    attend(live, forget::Names);
-    attend(live, forget::Edges);
-    attend(live, forget::DeletedProjects);
+    attend(live, letters::SendLetters::default());
+    attend(live, letters::DeleteLetters);
+    attend(live, forget::DeleteWebhookDeliveries);
+    attend(live, forget::DeleteStoredResponses);
+    attend(live, forget::DeleteDeviceFlows);
+    attend(live, forget::DeleteSessions);
+    attend(live, forget::DeleteInvites);
+    attend(live, forget::DeleteRetiredNames);
+    attend(live, forget::DeleteSettledEdges);
+    attend(live, forget::DeleteProjectRecords);
     backups::start(app);
-    attend(live, backups::Forget);
+    attend(live, backups::DeleteBackupRecords);
 }
 
 fn attend(live: &LiveApp, job: impl Job) {
     let cx = live.clone();
-    live.now().tasks.spawn(async move { lease::attend(&cx, &job).await });
+    live.now().tasks.spawn(async move { lease::run_job(&cx, &job).await });
 }

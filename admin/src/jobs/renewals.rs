@@ -4,14 +4,14 @@
 use std::{collections::HashMap, time::Duration};
 
 use certs::acme::AcmeError;
-use config::acme::Issuer;
-use db::certificates::renewals::{self, Window, WindowToAsk};
+use config::acme::CertificateIssuer;
+use db::certificates::renewals::{self, SuggestedWindow, WindowRequest};
 use futures_util::{StreamExt as _, stream};
 
-use super::{Batch, Job};
+use super::{BatchOutcome, Job};
 use crate::{
     app::App,
-    certificates::{in_window, within_life},
+    certificates::{clamp_window, renewal_time},
 };
 
 const WINDOWS: i64 = 200;
@@ -22,20 +22,21 @@ const ASK_AGAIN: Duration = Duration::from_hours(6);
 const ASK_AGAIN_WITHIN: [Duration; 2] = [Duration::from_mins(1), Duration::from_hours(24)];
 const BEGUN: i64 = 500;
 
-pub(super) struct AskWindows;
+pub(super) struct FetchRenewalWindows;
 
-impl Job for AskWindows {
+impl Job for FetchRenewalWindows {
     const NAME: &'static str = "ask for renewal windows";
     const EVERY: Duration = Duration::from_secs(10);
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
-        if app.certificates.issuer() != Issuer::Acme {
-            return Ok(Batch::of(0, WINDOWS));
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
+        if app.certificates.issuer() != CertificateIssuer::Acme {
+            return Ok(BatchOutcome::new(0, WINDOWS));
         }
         let now = app.clock.now();
-        let due = renewals::take_windows(&app.db, now, now + ASK_AGAIN, WINDOWS).await?;
-        let batch = Batch::of(due.len(), WINDOWS);
-        let failures = stream::iter(due).map(async |asked| ask(app, &asked).await.err().map(|error| (asked, error)));
+        let due = renewals::take_due_windows(&app.db, now, now + ASK_AGAIN, WINDOWS).await?;
+        let batch = BatchOutcome::new(due.len(), WINDOWS);
+        let failures =
+            stream::iter(due).map(async |asked| fetch_window(app, &asked).await.err().map(|error| (asked, error)));
         let failures: Vec<_> = failures.buffer_unordered(AT_A_TIME).filter_map(std::future::ready).collect().await;
         let mut by_account = HashMap::new();
         for (asked, error) in failures {
@@ -52,7 +53,7 @@ impl Job for AskWindows {
 
 /// Requests and stores the renewal window of one certificate. Without a response, the time that was set at issuance
 /// stays.
-async fn ask(app: &App, asked: &WindowToAsk) -> anyhow::Result<()> {
+async fn fetch_window(app: &App, asked: &WindowRequest) -> anyhow::Result<()> {
     let now = app.clock.now();
     let id = &asked.account_id;
     let (_, account) = app.certificates.account_by_id(&app.db, &app.master_key, id, now).await?;
@@ -64,19 +65,19 @@ async fn ask(app: &App, asked: &WindowToAsk) -> anyhow::Result<()> {
                 && let Some(after) = problem.retry_after
             {
                 let [shortest, longest] = ASK_AGAIN_WITHIN;
-                renewals::ask_later(&app.db, asked, now + after.clamp(shortest, longest)).await?;
+                renewals::postpone_request(&app.db, asked, now + after.clamp(shortest, longest)).await?;
             }
             return Err(error.into());
         }
     };
-    let (start, end) = within_life((window.start, window.end), asked.not_before, asked.not_after);
-    let noted = Window {
+    let (start, end) = clamp_window((window.start, window.end), asked.not_before, asked.not_after);
+    let noted = SuggestedWindow {
         starts_at: window.start,
-        renew_at: in_window(start, end, asked.renew_at, now),
+        renew_at: renewal_time(start, end, asked.renew_at, now),
         due_by: end,
         ask_at: now + window.ask_again,
     };
-    renewals::note_window(&app.db, asked, &noted).await?;
+    renewals::record_window(&app.db, asked, &noted).await?;
     if window.end <= now {
         let explanation = window.explanation;
         tracing::info!(name = asked.name, explanation, "an authority wants a certificate replaced now");
@@ -84,17 +85,17 @@ async fn ask(app: &App, asked: &WindowToAsk) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub(super) struct Begin;
+pub(super) struct StartRenewals;
 
-impl Job for Begin {
+impl Job for StartRenewals {
     const NAME: &'static str = "begin renewals";
     const EVERY: Duration = Duration::from_secs(5);
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
         let begun = renewals::begin_due(&app.db, app.clock.now(), BEGUN).await?;
         if begun > 0 {
             app.certificates.wake();
         }
-        Ok(Batch::of(usize::try_from(begun)?, BEGUN))
+        Ok(BatchOutcome::new(usize::try_from(begun)?, BEGUN))
     }
 }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use db::edges::route_changes::{self, Numbered};
+use db::edges::route_changes::{self, NumberedChange};
 
-use super::{Batch, Job};
+use super::{BatchOutcome, Job};
 use crate::{app::App, edges};
 
 /// The age from which this job sends an unsent change; the request that made it sends it within milliseconds.
@@ -15,46 +15,46 @@ const SEND_BATCH: i64 = 256;
 const PRUNE_BATCH: i64 = 5_000;
 
 /// Sends changes that a crash or an outage of Redis left unsent, and numbers those that a crash left without a number.
-pub(super) struct SendAgain;
+pub(super) struct ResendChanges;
 
-impl Job for SendAgain {
+impl Job for ResendChanges {
     const NAME: &'static str = "republish route changes";
     const EVERY: Duration = Duration::from_secs(1);
     const LEASE: Duration = Duration::from_secs(30);
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
         let before = app.clock.now() - ORPHANED_AFTER;
         if route_changes::is_any_pending(&app.db, before).await? {
             // This includes changes of a request that waits for its numbers: it finds them, and leaves the sending to
             // this job.
-            let numbered = route_changes::number(&app.db).await?;
-            for Numbered { change, .. } in &numbered {
+            let numbered = route_changes::number_pending(&app.db).await?;
+            for NumberedChange { change, .. } in &numbered {
                 edges::send_now(change, &app.redis).await?;
             }
             let seqs: Vec<i64> = numbered.iter().map(|numbered| numbered.change.seq).collect();
             route_changes::mark_sent(&app.db, &seqs, app.clock.now()).await?;
         }
-        let changes = route_changes::unsent(&app.db, before, SEND_BATCH).await?;
+        let changes = route_changes::list_unsent(&app.db, before, SEND_BATCH).await?;
         if changes.is_empty() {
-            return Ok(Batch::of(0, SEND_BATCH));
+            return Ok(BatchOutcome::new(0, SEND_BATCH));
         }
         for change in &changes {
             edges::send_now(change, &app.redis).await?;
         }
         let seqs: Vec<i64> = changes.iter().map(|change| change.seq).collect();
         route_changes::mark_sent(&app.db, &seqs, app.clock.now()).await?;
-        Ok(Batch::of(changes.len(), SEND_BATCH))
+        Ok(BatchOutcome::new(changes.len(), SEND_BATCH))
     }
 }
 
-pub(super) struct Prune;
+pub(super) struct PruneChanges;
 
-impl Job for Prune {
+impl Job for PruneChanges {
     const NAME: &'static str = "prune route changes";
     const EVERY: Duration = Duration::from_mins(10);
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
         let pruned = route_changes::prune(&app.db, app.clock.now() - KEPT, PRUNE_BATCH).await?;
-        Ok(Batch::of(usize::try_from(pruned)?, PRUNE_BATCH))
+        Ok(BatchOutcome::new(usize::try_from(pruned)?, PRUNE_BATCH))
     }
 }

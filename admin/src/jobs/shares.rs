@@ -4,24 +4,24 @@ use std::time::Duration;
 
 use db::{audit::Actor, projects::shares};
 
-use super::{Batch, Job};
+use super::{BatchOutcome, Job};
 use crate::app::App;
 
 /// The shares removed in one transaction: few, because every other change waits for its last steps.
 const BATCH: i64 = 20;
 
 /// Removes the records of expired shares, and queues their packs for removal.
-pub(super) struct Reap;
+pub(super) struct RemoveExpiredShares;
 
-impl Job for Reap {
+impl Job for RemoveExpiredShares {
     const NAME: &'static str = "reap shares";
     const EVERY: Duration = Duration::from_mins(1);
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
         let mut change = app.change(Actor::Platform).await?;
         let now = change.now();
         let removed = shares::remove_expired(&mut change, now, BATCH).await?;
-        let batch = Batch::of(removed.len(), BATCH);
+        let batch = BatchOutcome::new(removed.len(), BATCH);
         for share in removed {
             change.touch(share);
         }

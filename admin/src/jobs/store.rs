@@ -2,33 +2,33 @@
 
 use std::time::Duration;
 
-use super::{Batch, Job};
+use super::{BatchOutcome, Job};
 use crate::{app::App, store_check};
 
 const RUN: Duration = Duration::from_secs(45);
 
 /// Verifies all packs within `store.check_days`, live ones first, and repairs damaged ones from the replica.
-pub(super) struct Check;
+pub(super) struct CheckStore;
 
-impl Job for Check {
+impl Job for CheckStore {
     const NAME: &'static str = "check the store";
     const EVERY: Duration = Duration::from_mins(1);
     // Restoring a large pack from the replica may take this long.
     const LEASE: Duration = Duration::from_mins(30);
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
-        Ok(Batch { done: store_check::go_on(app, Self::NAME, RUN).await?, full: false })
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
+        Ok(BatchOutcome { done: store_check::continue_round(app, Self::NAME, RUN).await?, full: false })
     }
 }
 
-pub(super) struct Copy;
+pub(super) struct CopyPacks;
 
-impl Job for Copy {
+impl Job for CopyPacks {
     const NAME: &'static str = "copy packs";
     const EVERY: Duration = Duration::from_secs(5);
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
-        let done = store_check::copy(app, Self::NAME).await?;
-        Ok(Batch { done, full: done == store_check::COPIES.unsigned_abs() })
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
+        let done = store_check::copy_to_replica(app, Self::NAME).await?;
+        Ok(BatchOutcome { done, full: done == store_check::COPIES.unsigned_abs() })
     }
 }

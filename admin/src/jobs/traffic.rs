@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use db::stats::{
-    months::{self, Condensable},
+    months::{self, CondensableMonth},
     salts,
-    upkeep::{self, Divided},
+    upkeep::{self, PartitionedTable},
 };
 use domain::{
     Timestamp,
@@ -17,7 +17,7 @@ use domain::{
 use futures_util::{StreamExt as _, stream};
 use time::Date;
 
-use super::{Batch, Job};
+use super::{BatchOutcome, Job};
 use crate::app::App;
 
 const DAY: Duration = Duration::from_hours(24);
@@ -44,7 +44,7 @@ const ROWS: i64 = 5_000;
 const REMOVED_HOURS: i64 = 2;
 
 /// Folds the edges' batches into hours, for one shard of the projects.
-pub(super) struct Fold<const SHARD: usize>;
+pub(super) struct FoldTraffic<const SHARD: usize>;
 
 /// The job names, one for each shard: each has its own lease, so that shards run concurrently, at one admin or several.
 const FOLDS: [&str; 4] = [
@@ -54,50 +54,50 @@ const FOLDS: [&str; 4] = [
     "fold traffic into hours, 4 of 4",
 ];
 
-impl<const SHARD: usize> Job for Fold<SHARD> {
+impl<const SHARD: usize> Job for FoldTraffic<SHARD> {
     const NAME: &'static str = FOLDS[SHARD];
     const EVERY: Duration = Duration::from_mins(1);
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
         let [shard, shards] = [SHARD, FOLDS.len()].map(|number| i32::try_from(number).unwrap_or(i32::MAX));
         let folded = upkeep::fold(&app.db, PARTS, shard, shards).await?;
-        Ok(Batch { done: folded, full: folded >= PARTS.unsigned_abs() })
+        Ok(BatchOutcome { done: folded, full: folded >= PARTS.unsigned_abs() })
     }
 }
 
 /// Folds the hours of ended days into days. A later record folds its day again.
-pub(super) struct Roll;
+pub(super) struct RollHoursIntoDays;
 
-impl Job for Roll {
+impl Job for RollHoursIntoDays {
     const NAME: &'static str = "roll traffic into days";
     const EVERY: Duration = Duration::from_mins(10);
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
         let today = midnight(app.clock.now().as_datetime().date());
         let made = upkeep::roll(&app.db, today, HOURS).await?;
-        Ok(Batch { done: made, full: made > 0 })
+        Ok(BatchOutcome { done: made, full: made > 0 })
     }
 }
 
 /// Moves the days of past months, except the most recent, into months.
-pub(super) struct Condense;
+pub(super) struct CondenseMonths;
 
-impl Job for Condense {
+impl Job for CondenseMonths {
     const NAME: &'static str = "condense traffic into months";
     const EVERY: Duration = Duration::from_mins(1);
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
         let until = first_day_in_rows(app.clock.now().as_datetime().date());
-        let found = months::condensable(&app.db, until, MONTHS).await?;
+        let found = months::list_condensable(&app.db, until, MONTHS).await?;
         let dropped = found.is_empty() && months::drop_partition(&app.db, until).await?;
-        let making = stream::iter(found).map(|month| condense(app, month)).buffer_unordered(MONTHS_AT_ONCE);
+        let making = stream::iter(found).map(|month| condense_month(app, month)).buffer_unordered(MONTHS_AT_ONCE);
         let done = making.fold(0, async |done, is_made| done + u64::from(is_made)).await;
-        Ok(Batch { done: done + u64::from(dropped), full: done > 0 || dropped })
+        Ok(BatchOutcome { done: done + u64::from(dropped), full: done > 0 || dropped })
     }
 }
 
 /// Condenses one month, and returns whether that succeeded. A faulty project does not stop the others.
-async fn condense(app: &App, month: Condensable) -> bool {
+async fn condense_month(app: &App, month: CondensableMonth) -> bool {
     let made = months::condense(&app.db, &month).await;
     if let Err(error) = &made {
         tracing::warn!(project = %month.project, month = %month.month, %error, "a month of traffic could not be made");
@@ -106,73 +106,73 @@ async fn condense(app: &App, month: Condensable) -> bool {
 }
 
 fn first_day_in_rows(today: Date) -> Date {
-    let mut first = Month::containing(today).first_day();
+    let mut first = Month::from_date(today).first_day();
     for _ in 0..MONTHS_IN_DAYS {
-        first = Month::containing(first.previous_day().unwrap_or(first)).first_day();
+        first = Month::from_date(first.previous_day().unwrap_or(first)).first_day();
     }
     first
 }
 
-pub(super) struct Divide;
+pub(super) struct AddPartitions;
 
-impl Job for Divide {
+impl Job for AddPartitions {
     const NAME: &'static str = "divide traffic";
     const EVERY: Duration = Duration::from_hours(1);
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
         let today = app.clock.now().as_datetime().date();
-        let (mut day, mut month, mut made) = (today, Month::containing(today), 0);
+        let (mut day, mut month, mut made) = (today, Month::from_date(today), 0);
         for _ in 0..=DAYS_AHEAD {
-            made += u64::from(upkeep::add_partition(&app.db, Divided::Hours, day).await?);
-            made += u64::from(upkeep::add_partition(&app.db, Divided::HourEntries, day).await?);
+            made += u64::from(upkeep::add_partition(&app.db, PartitionedTable::Hours, day).await?);
+            made += u64::from(upkeep::add_partition(&app.db, PartitionedTable::HourEntries, day).await?);
             day = day.next_day().unwrap_or(day);
         }
         for _ in 0..=MONTHS_AHEAD {
-            made += u64::from(upkeep::add_partition(&app.db, Divided::Days, month.first_day()).await?);
+            made += u64::from(upkeep::add_partition(&app.db, PartitionedTable::Days, month.first_day()).await?);
             month = month.next();
         }
-        Ok(Batch { done: made, full: false })
+        Ok(BatchOutcome { done: made, full: false })
     }
 }
 
-pub(super) struct Expire;
+pub(super) struct ExpireTraffic;
 
-impl Job for Expire {
+impl Job for ExpireTraffic {
     const NAME: &'static str = "expire traffic";
     const EVERY: Duration = Duration::from_mins(10);
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
         let now = app.clock.now();
         let today = now.as_datetime().date();
         let first_hour = midnight(today) - HOURS_KEPT;
         let first_day = today.checked_sub(time::Duration::days(DAYS_KEPT.into())).unwrap_or(today);
         let salts = salts::delete_before(&app.db, (now - SALTS_KEPT).as_datetime().date()).await?;
         let counts = [
-            upkeep::delete_undivided(&app.db, first_hour, first_day, ROWS).await?,
+            upkeep::delete_unpartitioned(&app.db, first_hour, first_day, ROWS).await?,
             upkeep::delete_visitors(&app.db, first_hour.as_datetime().date(), ROWS).await?,
             upkeep::delete_payer_hours(&app.db, first_hour, ROWS).await?,
             upkeep::delete_edges(&app.db, now - EDGES_KEPT, ROWS).await?,
             months::delete_before(&app.db, first_day, ROWS).await?,
         ];
         let mut dropped = 0;
-        for table in Divided::ALL {
-            let until = if table == Divided::Days { midnight(first_day) } else { first_hour };
+        for table in PartitionedTable::ALL {
+            let until = if table == PartitionedTable::Days { midnight(first_day) } else { first_hour };
             dropped += u64::from(upkeep::drop_partition(&app.db, table, until).await?);
         }
-        Ok(Batch {
+        Ok(BatchOutcome {
             done: salts + dropped + counts.iter().sum::<u64>(),
             full: dropped > 0 || counts.iter().any(|&count| count > 0),
         })
     }
 }
 
-pub(super) struct Remove;
+pub(super) struct DeleteProjectTraffic;
 
-impl Job for Remove {
+impl Job for DeleteProjectTraffic {
     const NAME: &'static str = "remove traffic of deleted projects";
     const EVERY: Duration = Duration::from_mins(1);
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
         let now = app.clock.now();
         let today = now.as_datetime().date();
         // The range exceeds the retention, because the job that enforces it may be behind, and includes the future, for
@@ -185,6 +185,6 @@ impl Job for Remove {
             .collect();
         let settled = now - SETTLED_AFTER;
         let deleted = upkeep::delete_removed(&app.db, &hours, &days, settled, ROWS, REMOVED_HOURS).await?;
-        Ok(Batch { done: deleted, full: deleted > 0 })
+        Ok(BatchOutcome { done: deleted, full: deleted > 0 })
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use db::upkeep::deployments;
 
-use super::{Batch, Job};
+use super::{BatchOutcome, Job};
 use crate::app::App;
 
 /// The age at which an upload's program counts as dead: longer than any upload may take.
@@ -13,15 +13,15 @@ const REASON: &str = "The upload was cut off on our side; please try again.";
 const BATCH: i64 = 500;
 
 /// Marks uploads that will never end as failed. The sweep of the store finds their packs.
-pub(super) struct GiveUp;
+pub(super) struct FailStuckUploads;
 
-impl Job for GiveUp {
+impl Job for FailStuckUploads {
     const NAME: &'static str = "give up uploads";
     const EVERY: Duration = Duration::from_mins(5);
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
         let mut db = app.db.acquire().await?;
         let failed = deployments::fail_stuck(&mut db, app.clock.now() - STUCK_AFTER, REASON, BATCH).await?;
-        Ok(Batch::of(usize::try_from(failed)?, BATCH))
+        Ok(BatchOutcome::new(usize::try_from(failed)?, BATCH))
     }
 }

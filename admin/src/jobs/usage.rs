@@ -8,11 +8,11 @@ use std::{
 use db::gateway::{ai_usage, settled_edges};
 use domain::{
     CompletionId, Timestamp,
-    usage::{Certainty, UsageRow},
+    usage::{UsageCertainty, UsageRow},
 };
-use live::budgets::Open;
+use live::budgets::OpenCompletion;
 
-use super::{Batch, Job};
+use super::{BatchOutcome, Job};
 use crate::app::App;
 
 const BATCH: usize = 500;
@@ -27,25 +27,25 @@ pub(super) const OUTDATED_AFTER: Duration = Duration::from_hours(30 * 24);
 /// edge has disappeared, and once an hour. An edge that was merely stopped finds its completions claimed or removed;
 /// what it has written to Postgres, or reports later, replaces the estimates. Reservations that Redis restored from an
 /// old log or snapshot are released.
-pub(super) struct Sweep;
+pub(super) struct SettleDeadEdges;
 
-impl Job for Sweep {
+impl Job for SettleDeadEdges {
     const NAME: &'static str = "settle what dead edges left open";
     const EVERY: Duration = Duration::from_secs(2);
     const LEASE: Duration = Duration::from_mins(1);
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
         let epoch = app.redis.epoch().await?;
         let edges = app.redis.gone_edges().await?;
         // Checking every account is expensive for Redis.
         if edges.is_empty() && !app.redis.is_sweep_due(&epoch).await? {
-            return Ok(Batch { done: 0, full: false });
+            return Ok(BatchOutcome { done: 0, full: false });
         }
         let mut left = Vec::new();
         let mut gone: HashMap<String, bool> = edges.iter().map(|edge| (edge.clone(), true)).collect();
         let mut seen = HashSet::new();
         for account in app.redis.accounts_with_open().await? {
-            for open in app.redis.open_of(&account).await? {
+            for open in app.redis.open_completions(&account).await? {
                 if !gone.contains_key(&open.edge) {
                     gone.insert(open.edge.clone(), app.redis.is_gone(&open.edge).await?);
                 }
@@ -68,20 +68,24 @@ impl Job for Sweep {
             let settled: Vec<&str> = edges.iter().map(String::as_str).filter(|&edge| !seen.contains(edge)).collect();
             app.redis.finish_sweep(&epoch, &settled).await?;
         }
-        Ok(Batch { done: u64::try_from(done).unwrap_or(u64::MAX), full: done >= BATCH })
+        Ok(BatchOutcome { done: u64::try_from(done).unwrap_or(u64::MAX), full: done >= BATCH })
     }
 }
 
 /// Releases reservations that no request used, and those that exist only because Redis restored an old state: any usage
 /// is recorded already. Returns their number, and what remains to be settled.
-async fn release_unused(app: &App, now: Timestamp, left: Vec<Open>) -> anyhow::Result<(usize, Vec<Open>)> {
+async fn release_unused(
+    app: &App,
+    now: Timestamp,
+    left: Vec<OpenCompletion>,
+) -> anyhow::Result<(usize, Vec<OpenCompletion>)> {
     let edges: BTreeSet<String> = left.iter().map(|open| open.edge.clone()).collect();
-    let settled = settled_edges::among(&app.db, &Vec::from_iter(edges)).await?;
+    let settled = settled_edges::filter_settled(&app.db, &Vec::from_iter(edges)).await?;
     let settled: HashSet<String> = settled.into_iter().collect();
-    let is_unused = |open: &Open| {
+    let is_unused = |open: &OpenCompletion| {
         let row = &open.row;
         // A row with usage was recorded, and can be recorded again; so can a claimed reservation, by its claimant.
-        let is_reservation = row.certainty == Certainty::Reserved && !open.is_claimed();
+        let is_reservation = row.certainty == UsageCertainty::Reserved && !open.is_claimed();
         is_reservation && (row.is_spare() || now.since(row.at) > OUTDATED_AFTER || settled.contains(&open.edge))
     };
     let (unused, left): (Vec<_>, Vec<_>) = left.into_iter().partition(is_unused);
@@ -98,10 +102,10 @@ async fn release_unused(app: &App, now: Timestamp, left: Vec<Open>) -> anyhow::R
     Ok((unused.len(), left))
 }
 
-async fn settle(app: &App, left: Vec<Open>) -> anyhow::Result<usize> {
+async fn settle(app: &App, left: Vec<OpenCompletion>) -> anyhow::Result<usize> {
     // A journal that comes back may show that no provider was contacted.
     let mut reserved: HashMap<&str, Vec<&UsageRow>> = HashMap::new();
-    for Open { edge, row } in left.iter().filter(|open| open.row.certainty == Certainty::Reserved) {
+    for OpenCompletion { edge, row } in left.iter().filter(|open| open.row.certainty == UsageCertainty::Reserved) {
         reserved.entry(edge).or_default().push(row);
     }
     for (edge, rows) in reserved {
@@ -112,7 +116,7 @@ async fn settle(app: &App, left: Vec<Open>) -> anyhow::Result<usize> {
         let ids: Vec<&CompletionId> = left.iter().map(|open| &open.row.id).collect();
         rows.extend(app.redis.claim(&left[0].row.account, &ids).await?.into_iter().map(|open| open.row));
     }
-    rows.iter_mut().for_each(UsageRow::set_unheard);
+    rows.iter_mut().for_each(UsageRow::charge_lost);
     if rows.is_empty() {
         return Ok(0);
     }

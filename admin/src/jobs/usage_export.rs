@@ -7,15 +7,15 @@ use std::time::Duration;
 use anyhow::Context as _;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use config::Config;
-use db::gateway::usage_export::{self, Recorded, Standing};
-use domain::usage::{Certainty, Ending};
+use db::gateway::usage_export::{self, ExportState, ExportedUsage};
+use domain::usage::{Ending, UsageCertainty};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use reqwest::{Client, redirect};
 use serde::Serialize;
 use sha2::Sha256;
 use url::Url;
 
-use super::{Batch, Job};
+use super::{BatchOutcome, Job};
 use crate::app::App;
 
 const BATCH: i64 = 1_000;
@@ -26,24 +26,24 @@ const RETRY: Duration = Duration::from_secs(10);
 const LONGEST_RETRY: Duration = Duration::from_mins(10);
 const SECRET_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 
-pub(super) struct SendRecorded;
+pub(super) struct ExportUsage;
 
 #[derive(Serialize)]
-struct Message<'u> {
+struct UsageMessage<'u> {
     #[serde(rename = "type")]
     kind: &'static str,
     timestamp: String,
-    data: Data<'u>,
+    data: UsageData<'u>,
 }
 
 #[derive(Serialize)]
-struct Data<'u> {
-    usage: Vec<Row<'u>>,
+struct UsageData<'u> {
+    usage: Vec<UsageItem<'u>>,
 }
 
 /// A completion in a batch. Fields may be added. The later of two rows with the same id counts: it is more exact.
 #[derive(Serialize)]
-struct Row<'u> {
+struct UsageItem<'u> {
     id: &'u str,
     account: &'u str,
     token: &'u str,
@@ -67,8 +67,8 @@ struct Row<'u> {
     created_at: String,
 }
 
-impl<'u> Row<'u> {
-    fn of(usage: &'u Recorded) -> Self {
+impl<'u> UsageItem<'u> {
+    fn from_recorded(usage: &'u ExportedUsage) -> Self {
         Self {
             id: usage.id.as_str(),
             account: &usage.account,
@@ -83,14 +83,14 @@ impl<'u> Row<'u> {
             images: usage.images,
             cost_microcents: usage.cost_microcents,
             assumed: usage.assumed.names().collect(),
-            estimated: usage.certainty < Certainty::Reported.number(),
+            estimated: usage.certainty < UsageCertainty::Reported.number(),
             ended: usage.ending,
             created_at: usage.at.to_string(),
         }
     }
 }
 
-impl Job for SendRecorded {
+impl Job for ExportUsage {
     const NAME: &'static str = "send usage";
     const EVERY: Duration = Duration::from_secs(15);
 
@@ -98,43 +98,44 @@ impl Job for SendRecorded {
         Duration::from_secs(config.telemetry.usage_seconds.clamp(1, 3_600).into())
     }
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
         let telemetry = &app.config.telemetry;
         let Some(url) = &telemetry.usage_url else {
             if !usage_export::is_on(&app.db).await? {
-                return Ok(Batch { done: 0, full: false });
+                return Ok(BatchOutcome { done: 0, full: false });
             }
-            let forgotten = usage_export::end(&app.db, FORGOTTEN).await?;
-            return Ok(Batch::of(usize::try_from(forgotten)?, FORGOTTEN));
+            let forgotten = usage_export::disable(&app.db, FORGOTTEN).await?;
+            return Ok(BatchOutcome::new(usize::try_from(forgotten)?, FORGOTTEN));
         };
         let now = app.clock.now();
-        let Standing { failures, error, due_at } = usage_export::begin(&app.db, now).await?;
+        let ExportState { failures, error, due_at } = usage_export::enable(&app.db, now).await?;
         if now < due_at {
             // An error, so that the job does not appear to have recovered.
             anyhow::bail!("{}; it is tried again later", error.unwrap_or_default());
         }
-        let queued = usage_export::next(&app.db, BATCH).await?;
-        let rows: Vec<_> = queued.iter().filter_map(|queued| queued.usage.as_ref().map(Row::of)).collect();
+        let queued = usage_export::list_next(&app.db, BATCH).await?;
+        let rows: Vec<_> =
+            queued.iter().filter_map(|queued| queued.usage.as_ref().map(UsageItem::from_recorded)).collect();
         if !rows.is_empty() {
             let file = telemetry.usage_secret_file.as_deref().context("telemetry.usage_secret_file is not set")?;
             let text = std::fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?;
             let secret = parse_secret(&text)
                 .context("telemetry.usage_secret_file: expected `whsec_` and base64 of 24 to 64 bytes")?;
-            let data = Data { usage: rows };
-            let body = serde_json::to_string(&Message { kind: "ai.usage", timestamp: now.to_string(), data })?;
+            let data = UsageData { usage: rows };
+            let body = serde_json::to_string(&UsageMessage { kind: "ai.usage", timestamp: now.to_string(), data })?;
             let numbers = queued.first().zip(queued.last()).map(|(first, last)| (first.number, last.number));
             let (first, last) = numbers.unwrap_or_default();
             let id = format!("usage_{first}_{last}");
             if let Err(error) = post(url, &id, now.unix_millis() / 1_000, &secret, body).await {
                 let pause = RETRY.saturating_mul(1 << failures.clamp(0, 10)).min(LONGEST_RETRY);
-                usage_export::failed(&app.db, &format!("{error:#}"), app.clock.now(), pause).await?;
+                usage_export::record_failure(&app.db, &format!("{error:#}"), app.clock.now(), pause).await?;
                 return Err(error);
             }
         }
         if !queued.is_empty() {
-            usage_export::sent(&app.db, &queued, app.clock.now()).await?;
+            usage_export::mark_sent(&app.db, &queued, app.clock.now()).await?;
         }
-        Ok(Batch::of(queued.len(), BATCH))
+        Ok(BatchOutcome::new(queued.len(), BATCH))
     }
 }
 

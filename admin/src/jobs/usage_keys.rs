@@ -5,24 +5,24 @@ use std::time::Duration;
 use db::gateway::ai_usage;
 use domain::month::Month;
 
-use super::{Batch, Job};
+use super::{BatchOutcome, Job};
 use crate::app::App;
 
 const BATCH: i64 = 50;
 
 /// Sums the keys of accounts without sums, each account under its own lock. An edge that needs an account's sums
 /// earlier does the same.
-pub(super) struct Sum;
+pub(super) struct SumKeyUsage;
 
-impl Job for Sum {
+impl Job for SumKeyUsage {
     const NAME: &'static str = "sum usage by key";
     const EVERY: Duration = Duration::from_hours(1);
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
-        let accounts = ai_usage::unsummed(&app.db, BATCH).await?;
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
+        let accounts = ai_usage::list_unsummed(&app.db, BATCH).await?;
         for account in &accounts {
-            ai_usage::sum_keys(&app.db, account, Month::of(app.clock.now())).await?;
+            ai_usage::sum_keys(&app.db, account, Month::from_timestamp(app.clock.now())).await?;
         }
-        Ok(Batch::of(accounts.len(), BATCH))
+        Ok(BatchOutcome::new(accounts.len(), BATCH))
     }
 }

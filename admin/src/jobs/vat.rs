@@ -6,10 +6,10 @@ use std::time::Duration;
 use db::billing::profiles;
 use futures_util::{StreamExt as _, stream};
 
-use super::{Batch, Job};
+use super::{BatchOutcome, Job};
 use crate::{
     app::App,
-    vat::{Asker, RENEWALS},
+    vat::{CheckQueue, RECHECK_CALLS},
     vat_checks,
 };
 
@@ -21,36 +21,36 @@ const LEASE: Duration = Duration::from_mins(10);
 const BEFORE_CHARGE: Duration = Duration::from_hours(24);
 
 /// Schedules checks for accounts that are about to be charged.
-pub(super) struct Hasten;
+pub(super) struct ScheduleVatChecks;
 
-impl Job for Hasten {
+impl Job for ScheduleVatChecks {
     const NAME: &'static str = "hasten checks of VAT numbers";
     const EVERY: Duration = Duration::from_mins(10);
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
         let now = app.clock.now();
-        let done = profiles::hasten(&app.db, now, now + BEFORE_CHARGE, now - BEFORE_CHARGE).await?;
-        Ok(Batch { done, full: false })
+        let done = profiles::make_checks_due(&app.db, now, now + BEFORE_CHARGE, now - BEFORE_CHARGE).await?;
+        Ok(BatchOutcome { done, full: false })
     }
 }
 
-pub(super) struct Check;
+pub(super) struct RecheckVatNumbers;
 
-impl Job for Check {
+impl Job for RecheckVatNumbers {
     const NAME: &'static str = "check VAT numbers";
     const EVERY: Duration = Duration::from_secs(5);
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
         let now = app.clock.now();
         let due = profiles::take_due(&app.db, now, now + LEASE, BATCH).await?;
-        let batch = Batch::of(due.len(), BATCH);
-        let checks = stream::iter(due).map(|profile| vat_checks::check_again(app, profile, Asker::Platform));
-        let checked: Vec<_> = checks.buffer_unordered(RENEWALS).collect().await;
+        let batch = BatchOutcome::new(due.len(), BATCH);
+        let checks = stream::iter(due).map(|profile| vat_checks::check_again(app, profile, CheckQueue::Platform));
+        let checked: Vec<_> = checks.buffer_unordered(RECHECK_CALLS).collect().await;
         let mut is_silent = true;
         for one in checked {
             is_silent &= one?.is_some_and(|profile| profile.vat_failures > 0);
         }
         // If the registry responds to no check, the next batch waits for the next run.
-        Ok(Batch { full: batch.full && !is_silent, ..batch })
+        Ok(BatchOutcome { full: batch.full && !is_silent, ..batch })
     }
 }

@@ -3,7 +3,7 @@
 
 use domain::{BRAND, OrgName, line, orgs::DisplayName, role::InviteRole};
 
-use super::letter::{Button, Compose, Letter};
+use super::letter::{ComposeLetter, Letter, LinkButton};
 
 const ADVICE: &str = "The link works once and for 14 days. Whoever has it can join: do not hand it on. \
                       If you do not know what this is about, ignore this letter.";
@@ -23,7 +23,7 @@ pub struct Invitation<'a> {
     pub url: &'a str,
 }
 
-impl Compose for Invitation<'_> {
+impl ComposeLetter for Invitation<'_> {
     fn compose(&self) -> Letter {
         let Self { sender, url, .. } = *self;
         let named = self.display_name.filter(|name| !line::has_link(name.as_str()));
@@ -36,7 +36,7 @@ impl Compose for Invitation<'_> {
             subject: format!("An invitation to an organization on {BRAND}"),
             heading: format!("You are invited to an organization on {BRAND}"),
             paragraphs: vec![format!("{sender} invites you to join the organization {org} on {BRAND} as {role}.")],
-            button: Some(Button { label: "Accept the invitation", url: url.to_owned() }),
+            button: Some(LinkButton { label: "Accept the invitation", url: url.to_owned() }),
             advice: Some(ADVICE.to_owned()),
             ..Letter::default()
         }
@@ -46,7 +46,7 @@ impl Compose for Invitation<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mail::letter::Footer;
+    use crate::mail::letter::LetterFooter;
 
     #[test]
     fn names_stay_text() {
@@ -58,7 +58,7 @@ mod tests {
             sender: "ada",
             url: "https://app.svc.localhost/invites/x",
         };
-        let letter = invitation.compose().render(Footer::new("Sent by svc.")).unwrap();
+        let letter = invitation.compose().render(LetterFooter::new("Sent by svc.")).unwrap();
         assert_eq!(letter.subject, "An invitation to an organization on svc");
         assert!(
             letter.html.contains("acme (“&#60;b&#62;Acme&#60;/b&#62; &#38; Söhne”) on svc as an admin."),
@@ -83,7 +83,7 @@ mod tests {
                 sender: "ada",
                 url: "https://app.svc.localhost/invites/x",
             };
-            let letter = invitation.compose().render(Footer::new("Sent by svc.")).unwrap();
+            let letter = invitation.compose().render(LetterFooter::new("Sent by svc.")).unwrap();
             for part in [&letter.subject, &letter.text, &letter.html] {
                 assert!(!part.contains("evil"), "{part}");
             }

@@ -2,7 +2,7 @@
 
 /// A kind of letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum LetterKind {
     /// Invoices and credit notes.
     Invoice,
     /// Failed charges.
@@ -33,7 +33,7 @@ pub enum Kind {
     ChangesLost,
 }
 
-impl Kind {
+impl LetterKind {
     /// Every kind.
     pub const ALL: &'static [Self] = &[
         Self::Invoice,
@@ -109,7 +109,7 @@ impl Kind {
     }
 
     /// Returns the topic of the kind, which continues a sentence after "letters".
-    pub const fn about(self) -> &'static str {
+    pub const fn topic(self) -> &'static str {
         match self {
             Self::Invoice => "about invoices",
             Self::PaymentFailed => "about failed payments",
@@ -135,9 +135,9 @@ mod tests {
 
     #[test]
     fn a_kind_is_read_by_its_word() {
-        for &kind in Kind::ALL {
-            assert_eq!(Kind::parse(kind.as_str()), Some(kind));
+        for &kind in LetterKind::ALL {
+            assert_eq!(LetterKind::parse(kind.as_str()), Some(kind));
         }
-        assert_eq!(Kind::parse("spam"), None);
+        assert_eq!(LetterKind::parse("spam"), None);
     }
 }

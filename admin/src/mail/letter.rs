@@ -15,7 +15,7 @@ pub struct Letter {
     /// Names and values, shown as a list.
     pub facts: Vec<(&'static str, String)>,
     /// The page on which the recipient can act.
-    pub button: Option<Button>,
+    pub button: Option<LinkButton>,
     /// The command with which the recipient can act.
     pub command: Option<String>,
     /// Further information in small print.
@@ -24,7 +24,7 @@ pub struct Letter {
 
 /// A link that the recipient should follow.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Button {
+pub struct LinkButton {
     /// The text of the link.
     pub label: &'static str,
     /// The URL.
@@ -33,7 +33,7 @@ pub struct Button {
 
 /// The footer of a letter.
 #[derive(Debug, Clone, Copy)]
-pub struct Footer<'a> {
+pub struct LetterFooter<'a> {
     brand: &'a str,
     /// One sentence: the sender, and the reason for the letter.
     sender: &'a str,
@@ -43,7 +43,7 @@ pub struct Footer<'a> {
     about: &'a str,
 }
 
-impl<'a> Footer<'a> {
+impl<'a> LetterFooter<'a> {
     /// Creates the footer of a letter without a link for unsubscribing.
     pub fn new(sender: &'a str) -> Self {
         Self { brand: BRAND, sender, unsubscribe: None, about: "" }
@@ -58,7 +58,7 @@ impl<'a> Footer<'a> {
 
 /// A letter rendered as text and as HTML.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rendered {
+pub struct RenderedLetter {
     /// The `Subject` header, unencoded.
     pub subject: String,
     /// The body as plain text.
@@ -68,31 +68,31 @@ pub struct Rendered {
 }
 
 /// A value from which a letter can be composed.
-pub trait Compose {
+pub trait ComposeLetter {
     /// Composes the letter.
     fn compose(&self) -> Letter;
 }
 
 #[derive(Template)]
 #[template(path = "mail/letter.txt")]
-struct Text<'a> {
+struct TextTemplate<'a> {
     letter: &'a Letter,
-    footer: Footer<'a>,
+    footer: LetterFooter<'a>,
 }
 
 #[derive(Template)]
 #[template(path = "mail/letter.html")]
-struct Html<'a> {
+struct HtmlTemplate<'a> {
     letter: &'a Letter,
-    footer: Footer<'a>,
+    footer: LetterFooter<'a>,
 }
 
 impl Letter {
     /// Renders the letter and its footer.
-    pub fn render(self, footer: Footer<'_>) -> askama::Result<Rendered> {
-        let text = Text { letter: &self, footer }.render()?;
-        let html = Html { letter: &self, footer }.render()?;
-        Ok(Rendered { subject: self.subject, text, html })
+    pub fn render(self, footer: LetterFooter<'_>) -> askama::Result<RenderedLetter> {
+        let text = TextTemplate { letter: &self, footer }.render()?;
+        let html = HtmlTemplate { letter: &self, footer }.render()?;
+        Ok(RenderedLetter { subject: self.subject, text, html })
     }
 }
 
@@ -106,7 +106,7 @@ mod tests {
             heading: "A <heading>".to_owned(),
             paragraphs: vec!["It has happened.".to_owned(), "It means & matters.".to_owned()],
             facts: vec![("Label", "<i>".to_owned()), ("Amount", "€12.30".to_owned())],
-            button: Some(Button { label: "Open it", url: "https://app.example/x?a=1&b=\"".to_owned() }),
+            button: Some(LinkButton { label: "Open it", url: "https://app.example/x?a=1&b=\"".to_owned() }),
             command: Some("svc billing".to_owned()),
             advice: Some("Or leave it.".to_owned()),
         }
@@ -114,8 +114,9 @@ mod tests {
 
     #[test]
     fn both_alternatives_say_the_same() {
-        let footer = Footer::new("Sent by svc.").with_unsubscribe("https://app.example/u?k=1&t=2", "about things");
-        let Rendered { subject, text, html } = full().render(footer).unwrap();
+        let footer =
+            LetterFooter::new("Sent by svc.").with_unsubscribe("https://app.example/u?k=1&t=2", "about things");
+        let RenderedLetter { subject, text, html } = full().render(footer).unwrap();
         assert_eq!(subject, "A subject");
         let expected = "A <heading>\n\nIt has happened.\n\nIt means & matters.\n\nLabel: <i>\nAmount: €12.30\n\n\
                         Open it:\nhttps://app.example/x?a=1&b=\"\n\n    svc billing\n\nOr leave it.\n\n\
@@ -140,7 +141,7 @@ mod tests {
     fn a_letter_may_say_little() {
         let letter =
             Letter { heading: "Hello".to_owned(), paragraphs: vec!["That is all.".to_owned()], ..Letter::default() };
-        let Rendered { text, html, .. } = letter.render(Footer::new("Sent by svc.")).unwrap();
+        let RenderedLetter { text, html, .. } = letter.render(LetterFooter::new("Sent by svc.")).unwrap();
         assert_eq!(text, "Hello\n\nThat is all.\n\n-- \nSent by svc.\n");
         assert!(!html.contains("<a ") && !html.contains("<th"), "{html}");
     }

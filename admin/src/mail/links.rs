@@ -6,13 +6,13 @@ use secrets::MasterKey;
 use serde::Deserialize;
 use url::form_urlencoded;
 
-use super::kinds::Kind;
+use super::kinds::LetterKind;
 use crate::addresses::paths;
 
 /// The query of a link; it is not verified.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub struct Query {
+pub struct UnsubscribeQuery {
     recipient: String,
     kind: String,
     proof: String,
@@ -20,21 +20,21 @@ pub struct Query {
 
 /// A recipient and a kind of letter that they may unsubscribe from. Its existence proves that the link was ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Subscription {
+pub struct LetterSubscription {
     recipient: EmailAddress,
-    kind: Kind,
+    kind: LetterKind,
 }
 
-impl Subscription {
+impl LetterSubscription {
     /// Returns the subscription of a recipient; `None` for letters about money, which cannot be unsubscribed from.
-    pub(super) fn of(recipient: &EmailAddress, kind: Kind) -> Option<Self> {
+    pub(super) fn for_recipient(recipient: &EmailAddress, kind: LetterKind) -> Option<Self> {
         (!kind.is_about_money()).then(|| Self { recipient: recipient.clone(), kind })
     }
 
     /// Verifies the query of a link. Returns `None` if the link is not one of ours.
-    pub fn verify(master_key: &MasterKey, query: &Query) -> Option<Self> {
-        let subscription = Self::of(&query.recipient.parse().ok()?, Kind::parse(&query.kind)?)?;
-        master_key.is_letter_link(&subscription.proven(), &query.proof).then_some(subscription)
+    pub fn verify(master_key: &MasterKey, query: &UnsubscribeQuery) -> Option<Self> {
+        let subscription = Self::for_recipient(&query.recipient.parse().ok()?, LetterKind::parse(&query.kind)?)?;
+        master_key.is_letter_link(&subscription.signed_bytes(), &query.proof).then_some(subscription)
     }
 
     /// The recipient.
@@ -49,7 +49,7 @@ impl Subscription {
     }
 
     /// The kind of letter.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> LetterKind {
         self.kind
     }
 
@@ -67,13 +67,13 @@ impl Subscription {
         let query = form_urlencoded::Serializer::new(String::new())
             .append_pair("recipient", self.recipient.as_str())
             .append_pair("kind", self.kind.as_str())
-            .append_pair("proof", &master_key.letter_link(&self.proven()))
+            .append_pair("proof", &master_key.letter_link(&self.signed_bytes()))
             .finish();
         format!("{path}?{query}")
     }
 
     /// Returns the bytes that the proof covers. Neither part can contain a space.
-    fn proven(&self) -> Vec<u8> {
+    fn signed_bytes(&self) -> Vec<u8> {
         format!("{} {}", self.kind.as_str(), self.recipient).into_bytes()
     }
 }
@@ -82,23 +82,23 @@ impl Subscription {
 mod tests {
     use super::*;
 
-    fn query(path: &str) -> Query {
+    fn query(path: &str) -> UnsubscribeQuery {
         serde_urlencoded::from_str(path.split_once('?').unwrap().1).unwrap()
     }
 
     #[test]
     fn a_link_is_for_one_recipient_and_one_kind() {
         let (key, ada): (_, EmailAddress) = (MasterKey::generate(), "ada+x&y=z@example.com".parse().unwrap());
-        let subscription = Subscription::of(&ada, Kind::TokenCreated).unwrap();
+        let subscription = LetterSubscription::for_recipient(&ada, LetterKind::TokenCreated).unwrap();
         for path in [subscription.unsubscribe(&key), subscription.subscribe(&key)] {
             assert!(path.is_ascii() && !path.contains(char::is_whitespace), "{path}");
-            assert_eq!(Subscription::verify(&key, &query(&path)), Some(subscription.clone()));
-            assert_eq!(Subscription::verify(&MasterKey::generate(), &query(&path)), None);
-            let of_another = Query { recipient: "eve@example.com".to_owned(), ..query(&path) };
-            let of_another_kind = Query { kind: "domain_trouble".to_owned(), ..query(&path) };
-            let without_proof = Query { proof: String::new(), ..query(&path) };
-            for forged in [of_another, of_another_kind, without_proof, Query::default()] {
-                assert_eq!(Subscription::verify(&key, &forged), None, "{forged:?}");
+            assert_eq!(LetterSubscription::verify(&key, &query(&path)), Some(subscription.clone()));
+            assert_eq!(LetterSubscription::verify(&MasterKey::generate(), &query(&path)), None);
+            let of_another = UnsubscribeQuery { recipient: "eve@example.com".to_owned(), ..query(&path) };
+            let of_another_kind = UnsubscribeQuery { kind: "domain_trouble".to_owned(), ..query(&path) };
+            let without_proof = UnsubscribeQuery { proof: String::new(), ..query(&path) };
+            for forged in [of_another, of_another_kind, without_proof, UnsubscribeQuery::default()] {
+                assert_eq!(LetterSubscription::verify(&key, &forged), None, "{forged:?}");
             }
         }
     }
@@ -106,8 +106,8 @@ mod tests {
     #[test]
     fn nobody_unsubscribes_from_letters_about_money() {
         let ada: EmailAddress = "ada@example.com".parse().unwrap();
-        for &kind in Kind::ALL {
-            assert_eq!(Subscription::of(&ada, kind).is_some(), !kind.is_about_money(), "{kind:?}");
+        for &kind in LetterKind::ALL {
+            assert_eq!(LetterSubscription::for_recipient(&ada, kind).is_some(), !kind.is_about_money(), "{kind:?}");
         }
     }
 }

@@ -10,7 +10,7 @@ use lettre::{
     },
 };
 
-use super::{letter::Rendered, smtp::SendError};
+use super::{letter::RenderedLetter, smtp::SendError};
 
 /// The bytes of text in one encoded word: base64-encoded, with its delimiters and `Subject: ` before it, the line stays
 /// below 76 characters.
@@ -18,14 +18,14 @@ const ENCODED_WORD_BYTES: usize = 39;
 
 /// A letter that is ready to be sent.
 #[derive(Debug, Clone)]
-pub struct Outgoing {
+pub struct OutgoingLetter {
     /// The recipient.
     pub to: EmailAddress,
     /// The part of the `Message-ID` before the `@`, by which mail programs recognize a repeated letter. If it is
     /// `None`, a new one is generated.
     pub id: Option<String>,
     /// The subject and the text.
-    pub letter: Rendered,
+    pub letter: RenderedLetter,
     /// The URL that unsubscribes with a POST (RFC 8058).
     pub unsubscribe: Option<String>,
     /// The attached files, in order.
@@ -43,7 +43,7 @@ pub struct AttachedFile {
     pub content: Vec<u8>,
 }
 
-impl Outgoing {
+impl OutgoingLetter {
     pub(super) fn message(self, from: &Mailbox) -> Result<Message, SendError> {
         let unwritable = |error: &dyn std::fmt::Display| SendError::Letter(error.to_string());
         // The address only: a display name could be chosen by anybody.
@@ -101,13 +101,13 @@ fn subject(text: String) -> HeaderValue {
 mod tests {
     use super::*;
 
-    fn outgoing(subject: &str) -> Outgoing {
-        let letter = Rendered { subject: subject.to_owned(), text: "text".to_owned(), html: "html".to_owned() };
+    fn outgoing(subject: &str) -> OutgoingLetter {
+        let letter = RenderedLetter { subject: subject.to_owned(), text: "text".to_owned(), html: "html".to_owned() };
         let to = "ada@example.com".parse().unwrap();
-        Outgoing { to, id: None, letter, unsubscribe: None, attachments: Vec::new() }
+        OutgoingLetter { to, id: None, letter, unsubscribe: None, attachments: Vec::new() }
     }
 
-    fn lines(outgoing: Outgoing) -> Vec<String> {
+    fn lines(outgoing: OutgoingLetter) -> Vec<String> {
         let from = "Hosting <mail@hosting.example>".parse().unwrap();
         let message = String::from_utf8(outgoing.message(&from).unwrap().formatted()).unwrap();
         message.split("\r\n").map(str::to_owned).collect()
@@ -126,7 +126,7 @@ mod tests {
     fn a_letter_keeps_its_name_and_says_how_to_unsubscribe() {
         let url = format!("https://app.example/letters/unsubscribe?recipient={}", "x".repeat(300));
         let id = Some("eml_x".to_owned());
-        let lines = lines(Outgoing { id, unsubscribe: Some(url.clone()), ..outgoing("A subject") });
+        let lines = lines(OutgoingLetter { id, unsubscribe: Some(url.clone()), ..outgoing("A subject") });
         for line in [
             "Message-ID: <eml_x@hosting.example>",
             &format!("List-Unsubscribe: <{url}>"),
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn files_are_attached_beside_the_alternatives() {
         let file = AttachedFile { name: "a.xml".to_owned(), media_type: "application/xml", content: b"<a/>".to_vec() };
-        let lines = lines(Outgoing { attachments: vec![file], ..outgoing("A subject") });
+        let lines = lines(OutgoingLetter { attachments: vec![file], ..outgoing("A subject") });
         let position = |start: &str| lines.iter().position(|line| line.starts_with(start)).unwrap();
         assert!(position("Content-Type: multipart/mixed") < position("Content-Type: multipart/alternative"));
         assert!(lines.iter().any(|line| line == "Content-Disposition: attachment; filename=\"a.xml\""), "{lines:?}");

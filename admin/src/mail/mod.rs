@@ -20,22 +20,22 @@ use std::{sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use domain::{BRAND, EmailAddress, PayingAccount};
-use fairness::{Bounds, Turns};
+use fairness::{TurnBounds, TurnQueue};
 use lettre::message::Mailbox;
 use secrets::MasterKey;
 
 use self::{
-    kinds::Kind,
-    letter::{Compose, Footer, Letter},
-    links::Subscription,
-    message::Outgoing,
-    smtp::Server,
+    kinds::LetterKind,
+    letter::{ComposeLetter, Letter, LetterFooter},
+    links::LetterSubscription,
+    message::OutgoingLetter,
+    smtp::SmtpServer,
 };
 pub use self::{
-    letter::Rendered,
-    smtp::{SendError, Session, Step},
+    letter::RenderedLetter,
+    smtp::{SendError, SmtpSession, SmtpStep},
 };
-use crate::addresses::Console;
+use crate::addresses::ConsoleAddresses;
 
 /// The longest wait of a request for the mail server, including the wait for a permit.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
@@ -51,32 +51,32 @@ const ACCOUNT_WAITING_SENDS: usize = 16;
 /// Sends letters. Cheap to clone.
 #[derive(Clone)]
 pub struct Mailer {
-    smtp: Option<Arc<Smtp>>,
-    console: Console,
+    smtp: Option<Arc<SmtpSender>>,
+    console: ConsoleAddresses,
 }
 
-struct Smtp {
-    server: Server,
+struct SmtpSender {
+    server: SmtpServer,
     from: Mailbox,
     /// Permits for letters that are sent while their request waits.
-    sends: Turns<PayingAccount>,
+    sends: TurnQueue<PayingAccount>,
 }
 
 impl Mailer {
     /// Creates a mailer from the `[mail]` section. It connects when the first letter is sent.
     pub fn new(mail: &config::Mail, site: &config::Site) -> anyhow::Result<Self> {
-        let console = Console::new(site);
+        let console = ConsoleAddresses::new(site);
         let Some(url) = &mail.url else { return Ok(Self { smtp: None, console }) };
         let from = mail.from.clone().unwrap_or_else(|| format!("{BRAND} <no-reply@{}>", site.site_domain));
         let from = from.parse().with_context(|| format!("mail.from: `{from}` is not an address"))?;
-        let server = Server::parse(url).context("mail.url")?;
-        let sends = Turns::new(Bounds {
+        let server = SmtpServer::parse(url).context("mail.url")?;
+        let sends = TurnQueue::new(TurnBounds {
             total: CONCURRENT_SENDS,
             share: ACCOUNT_SENDS,
             waiting: WAITING_SENDS,
             waiting_share: ACCOUNT_WAITING_SENDS,
         });
-        let smtp = Smtp { server, from, sends };
+        let smtp = SmtpSender { server, from, sends };
         Ok(Self { smtp: Some(Arc::new(smtp)), console })
     }
 
@@ -92,18 +92,20 @@ impl Mailer {
         master_key: &MasterKey,
         payer: &PayingAccount,
         to: &EmailAddress,
-        kind: Kind,
-        letter: &(impl Compose + Sync),
+        kind: LetterKind,
+        letter: &(impl ComposeLetter + Sync),
     ) -> bool {
         let Some(smtp) = &self.smtp else { return false };
-        let unsubscribe = Subscription::of(to, kind).map(|it| self.console_url(&it.unsubscribe(master_key)));
+        let unsubscribe =
+            LetterSubscription::for_recipient(to, kind).map(|it| self.console_url(&it.unsubscribe(master_key)));
         let sent = async {
-            let sender = self.sender();
-            let footer = Footer::new(&sender);
-            let footer = unsubscribe.as_deref().map_or(footer, |url| footer.with_unsubscribe(url, kind.about()));
+            let sender = self.sender_line();
+            let footer = LetterFooter::new(&sender);
+            let footer = unsubscribe.as_deref().map_or(footer, |url| footer.with_unsubscribe(url, kind.topic()));
             let letter = letter.compose().render(footer).map_err(|error| SendError::Letter(error.to_string()))?;
             let to = to.clone();
-            let outgoing = Outgoing { to, id: None, letter, unsubscribe: unsubscribe.clone(), attachments: Vec::new() };
+            let outgoing =
+                OutgoingLetter { to, id: None, letter, unsubscribe: unsubscribe.clone(), attachments: Vec::new() };
             let Ok(_turn) = smtp.sends.take(payer, SEND_TIMEOUT).await else { return Err(SendError::timeout()) };
             smtp.send(outgoing).await
         };
@@ -117,7 +119,7 @@ impl Mailer {
     }
 
     /// Sends a test letter, and returns the server's address. Fails with the server's message.
-    pub async fn test(&self, to: &EmailAddress) -> anyhow::Result<String> {
+    pub async fn send_test_letter(&self, to: &EmailAddress) -> anyhow::Result<String> {
         let smtp = self.smtp.as_ref().context(
             "no mail server is configured, so no mail is sent: set mail.url, such as smtp://user:password@mail.example.com:587",
         )?;
@@ -142,12 +144,12 @@ impl Mailer {
     }
 
     /// Opens a session for queued letters; `None` if no mail server is configured.
-    pub async fn open(&self) -> Option<Result<Session, SendError>> {
+    pub async fn open_session(&self) -> Option<Result<SmtpSession, SendError>> {
         Some(self.smtp.as_ref()?.server.connect().await)
     }
 
     /// Sends a queued letter. After a failure the session is unusable.
-    pub async fn send_queued(&self, session: &mut Session, outgoing: Outgoing) -> Result<(), SendError> {
+    pub async fn send_queued(&self, session: &mut SmtpSession, outgoing: OutgoingLetter) -> Result<(), SendError> {
         let Some(smtp) = &self.smtp else { return Err(SendError::Letter("there is no mail server".to_owned())) };
         let message = outgoing.message(&smtp.from)?;
         let sent = tokio::time::timeout(QUEUED_TIMEOUT, session.send(&message)).await;
@@ -155,11 +157,11 @@ impl Mailer {
     }
 
     /// Ends a session.
-    pub async fn close(&self, session: Session) {
+    pub async fn close_session(&self, session: SmtpSession) {
         session.quit().await;
     }
 
-    pub(crate) fn sender(&self) -> String {
+    pub(crate) fn sender_line(&self) -> String {
         format!("Sent by {BRAND}, {}", self.console.origin())
     }
 
@@ -167,15 +169,16 @@ impl Mailer {
         format!("{}{path}", self.console.origin())
     }
 
-    fn outgoing(&self, to: &EmailAddress, letter: Letter) -> Result<Outgoing, SendError> {
-        let rendered =
-            letter.render(Footer::new(&self.sender())).map_err(|error| SendError::Letter(error.to_string()))?;
-        Ok(Outgoing { to: to.clone(), id: None, letter: rendered, unsubscribe: None, attachments: Vec::new() })
+    fn outgoing(&self, to: &EmailAddress, letter: Letter) -> Result<OutgoingLetter, SendError> {
+        let rendered = letter
+            .render(LetterFooter::new(&self.sender_line()))
+            .map_err(|error| SendError::Letter(error.to_string()))?;
+        Ok(OutgoingLetter { to: to.clone(), id: None, letter: rendered, unsubscribe: None, attachments: Vec::new() })
     }
 }
 
-impl Smtp {
-    async fn send(&self, outgoing: Outgoing) -> Result<(), SendError> {
+impl SmtpSender {
+    async fn send(&self, outgoing: OutgoingLetter) -> Result<(), SendError> {
         let message = outgoing.message(&self.from)?;
         let mut session = self.server.connect().await?;
         session.send(&message).await?;
@@ -195,7 +198,7 @@ mod tests {
 
     struct Plain;
 
-    impl Compose for Plain {
+    impl ComposeLetter for Plain {
         fn compose(&self) -> Letter {
             words::test_letter()
         }
@@ -215,7 +218,7 @@ mod tests {
             let (mailer, account) = (mailer.clone(), account.clone());
             let key = key.clone();
             tokio::spawn(async move {
-                mailer.send(&key, &account, &"a@b.example".parse().unwrap(), Kind::Invoice, &Plain).await
+                mailer.send(&key, &account, &"a@b.example".parse().unwrap(), LetterKind::Invoice, &Plain).await
             })
         };
         let mut sending: Vec<_> = (0..2 * CONCURRENT_SENDS).map(|_| send(&accounts[0])).collect();
@@ -226,7 +229,7 @@ mod tests {
         sending.push(send(&accounts[1]));
         open.push(server.accept().await.unwrap());
         let Mailer { smtp: Some(smtp), .. } = &mailer else { panic!("there is a mail server") };
-        assert_eq!(smtp.sends.taken(), ACCOUNT_SENDS + 1);
+        assert_eq!(smtp.sends.in_use(), ACCOUNT_SENDS + 1);
         for task in sending {
             task.abort();
         }

@@ -10,7 +10,7 @@ use domain::{
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 
-use super::kinds::Kind;
+use super::kinds::LetterKind;
 
 /// The most letters of a kind that a person receives within a day, unless they are about money. Creating tokens in a
 /// loop must not fill the mailboxes of an organization's owners.
@@ -140,21 +140,21 @@ pub enum Notice {
 
 impl Notice {
     /// Returns the kind of letter.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> LetterKind {
         match self {
-            Self::Invoice { .. } => Kind::Invoice,
-            Self::PaymentFailed { .. } => Kind::PaymentFailed,
-            Self::ChargedBack { .. } => Kind::ChargedBack,
-            Self::SubscriptionEnded { .. } => Kind::SubscriptionEnded,
-            Self::VatNumberInvalid { .. } => Kind::VatNumberInvalid,
-            Self::BandwidthReached { .. } => Kind::BandwidthReached,
-            Self::CreditReached { .. } => Kind::CreditReached,
-            Self::DomainTrouble { .. } => Kind::DomainTrouble,
-            Self::DomainMoved { .. } => Kind::DomainMoved,
-            Self::TokenCreated { .. } => Kind::TokenCreated,
-            Self::TokenRevoked { .. } => Kind::TokenRevoked,
-            Self::SweepStopped { .. } => Kind::SweepStopped,
-            Self::ChangesLost { .. } => Kind::ChangesLost,
+            Self::Invoice { .. } => LetterKind::Invoice,
+            Self::PaymentFailed { .. } => LetterKind::PaymentFailed,
+            Self::ChargedBack { .. } => LetterKind::ChargedBack,
+            Self::SubscriptionEnded { .. } => LetterKind::SubscriptionEnded,
+            Self::VatNumberInvalid { .. } => LetterKind::VatNumberInvalid,
+            Self::BandwidthReached { .. } => LetterKind::BandwidthReached,
+            Self::CreditReached { .. } => LetterKind::CreditReached,
+            Self::DomainTrouble { .. } => LetterKind::DomainTrouble,
+            Self::DomainMoved { .. } => LetterKind::DomainMoved,
+            Self::TokenCreated { .. } => LetterKind::TokenCreated,
+            Self::TokenRevoked { .. } => LetterKind::TokenRevoked,
+            Self::SweepStopped { .. } => LetterKind::SweepStopped,
+            Self::ChangesLost { .. } => LetterKind::ChangesLost,
         }
     }
 }

@@ -6,32 +6,35 @@ use secrets::MasterKey;
 
 use super::{
     Mailer, SendError,
-    letter::Footer,
-    links::Subscription,
-    message::{AttachedFile, Outgoing},
+    letter::LetterFooter,
+    links::LetterSubscription,
+    message::{AttachedFile, OutgoingLetter},
     notices::Notice,
-    words::{self, About},
+    words::{self, LetterContext},
 };
 
 /// Composes the letter of a row. Its `Message-ID` is the same each time, so that mail programs recognize a repeated
 /// letter.
-pub fn write(
+pub fn compose_row(
     mailer: &Mailer,
     master_key: &MasterKey,
     row: &TakenLetter,
     files: Option<InvoiceFiles>,
-) -> Result<Outgoing, SendError> {
+) -> Result<OutgoingLetter, SendError> {
     let unwritable = |error: &dyn std::fmt::Display| SendError::Letter(error.to_string());
     let to: EmailAddress = row.recipient.parse().map_err(|error| unwritable(&error))?;
     // A notice of a newer version waits for that version.
     let notice: Notice = serde_json::from_value(row.content.clone()).map_err(|error| unwritable(&error))?;
     let kind = notice.kind();
-    let unsubscribe = Subscription::of(&to, kind).map(|it| mailer.console_url(&it.unsubscribe(master_key)));
-    let sender = mailer.sender();
-    let footer = Footer::new(&sender);
-    let footer = unsubscribe.as_deref().map_or(footer, |url| footer.with_unsubscribe(url, kind.about()));
-    let letter = words::write(&notice, &About::of(row)).render(footer).map_err(|error| unwritable(&error))?;
-    Ok(Outgoing {
+    let unsubscribe =
+        LetterSubscription::for_recipient(&to, kind).map(|it| mailer.console_url(&it.unsubscribe(master_key)));
+    let sender = mailer.sender_line();
+    let footer = LetterFooter::new(&sender);
+    let footer = unsubscribe.as_deref().map_or(footer, |url| footer.with_unsubscribe(url, kind.topic()));
+    let letter = words::compose_notice(&notice, &LetterContext::from_row(row))
+        .render(footer)
+        .map_err(|error| unwritable(&error))?;
+    Ok(OutgoingLetter {
         to,
         id: Some(row.id.to_string()),
         letter,

@@ -22,7 +22,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// authentication (RFC 4954).
 const REPLIES_ABOUT_THE_SERVER: [u16; 5] = [421, 530, 534, 535, 538];
 
-pub(super) struct Server {
+pub(super) struct SmtpServer {
     host: String,
     port: u16,
     tls: Tls,
@@ -30,11 +30,11 @@ pub(super) struct Server {
 }
 
 /// A connection that sends letters in sequence. After a failure it is unusable.
-pub struct Session(AsyncSmtpConnection);
+pub struct SmtpSession(AsyncSmtpConnection);
 
 /// A step of the SMTP conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum SmtpStep {
     /// Connecting and the greeting.
     Connection,
     /// The TLS negotiation.
@@ -49,7 +49,7 @@ pub enum Step {
     Letter,
 }
 
-impl Step {
+impl SmtpStep {
     const fn failure(self) -> &'static str {
         match self {
             Self::Connection => "there is no connection to the mail server",
@@ -69,7 +69,7 @@ pub enum SendError {
     #[error("{}: {said}", step.failure())]
     Server {
         /// The step that failed.
-        step: Step,
+        step: SmtpStep,
         /// The server's message, or the cause.
         said: String,
     },
@@ -77,7 +77,7 @@ pub enum SendError {
     #[error("{}: {said}", step.failure())]
     Deferred {
         /// The step that failed.
-        step: Step,
+        step: SmtpStep,
         /// The server's message.
         said: String,
     },
@@ -85,7 +85,7 @@ pub enum SendError {
     #[error("{}: {said}", step.failure())]
     Refused {
         /// The step that failed.
-        step: Step,
+        step: SmtpStep,
         /// The server's message.
         said: String,
     },
@@ -108,18 +108,18 @@ fn is_about_the_letter(said: &str) -> bool {
 }
 
 impl SendError {
-    fn of(step: Step, error: &Error) -> Self {
-        let said = said(error);
+    fn from_step(step: SmtpStep, error: &Error) -> Self {
+        let said = server_message(error);
         let status = error.status().map(u16::from);
         match (step, status) {
-            (Step::Recipient | Step::Letter, Some(status)) if !REPLIES_ABOUT_THE_SERVER.contains(&status) => {
+            (SmtpStep::Recipient | SmtpStep::Letter, Some(status)) if !REPLIES_ABOUT_THE_SERVER.contains(&status) => {
                 if error.is_permanent() && is_about_the_letter(&said) {
                     Self::Refused { step, said }
                 } else {
                     Self::Deferred { step, said }
                 }
             }
-            (Step::Recipient | Step::Letter, None) => Self::BrokenOff(said),
+            (SmtpStep::Recipient | SmtpStep::Letter, None) => Self::BrokenOff(said),
             _ => Self::Server { step, said },
         }
     }
@@ -130,14 +130,14 @@ impl SendError {
 }
 
 /// Returns the server's message, such as `550 5.1.1 Nobody of that name`, else the cause.
-fn said(error: &Error) -> String {
+fn server_message(error: &Error) -> String {
     match (error.status(), std::error::Error::source(error)) {
         (Some(status), Some(words)) => format!("{status} {words}"),
         _ => error.to_string(),
     }
 }
 
-impl Server {
+impl SmtpServer {
     /// Parses `smtp://user:password@host:port` or `smtps://…`. A password is sent over TLS only, except to this
     /// machine; `?tls=none`, `opportunistic` or `required` overrides that.
     pub(super) fn parse(url: &Url) -> anyhow::Result<Self> {
@@ -176,19 +176,19 @@ impl Server {
         format!("{}:{}", self.host, self.port)
     }
 
-    pub(super) async fn connect(&self) -> Result<Session, SendError> {
-        let connecting = tokio::time::timeout(CONNECT_TIMEOUT, self.converse());
+    pub(super) async fn connect(&self) -> Result<SmtpSession, SendError> {
+        let connecting = tokio::time::timeout(CONNECT_TIMEOUT, self.open_session());
         connecting.await.unwrap_or_else(|_| {
-            Err(SendError::Server { step: Step::Connection, said: "it does not answer in time".to_owned() })
+            Err(SendError::Server { step: SmtpStep::Connection, said: "it does not answer in time".to_owned() })
         })
     }
 
-    async fn converse(&self) -> Result<Session, SendError> {
+    async fn open_session(&self) -> Result<SmtpSession, SendError> {
         let name = ClientId::default();
         let wrapped = if let Tls::Wrapper(parameters) = &self.tls { Some(parameters.clone()) } else { None };
         let server = (self.host.as_str(), self.port);
         let connected = AsyncSmtpConnection::connect_tokio1(server, Some(CONNECT_TIMEOUT), &name, wrapped, None).await;
-        let mut connection = connected.map_err(|error| SendError::of(Step::Connection, &error))?;
+        let mut connection = connected.map_err(|error| SendError::from_step(SmtpStep::Connection, &error))?;
         let wanted = match &self.tls {
             Tls::Required(parameters) => Some(parameters),
             Tls::Opportunistic(parameters) if connection.can_starttls() => Some(parameters),
@@ -196,27 +196,27 @@ impl Server {
         };
         if let Some(parameters) = wanted {
             let upgraded = connection.starttls(parameters.clone(), &name).await;
-            upgraded.map_err(|error| SendError::of(Step::Tls, &error))?;
+            upgraded.map_err(|error| SendError::from_step(SmtpStep::Tls, &error))?;
         }
         if let Some(credentials) = &self.credentials {
             let signed_in = connection.auth(DEFAULT_MECHANISMS, credentials).await;
-            signed_in.map_err(|error| SendError::of(Step::Login, &error))?;
+            signed_in.map_err(|error| SendError::from_step(SmtpStep::Login, &error))?;
         }
-        Ok(Session(connection))
+        Ok(SmtpSession(connection))
     }
 }
 
-impl Session {
+impl SmtpSession {
     pub(super) async fn send(&mut self, message: &Message) -> Result<(), SendError> {
         let Self(connection) = self;
-        let failed = |step| move |error: Error| SendError::of(step, &error);
+        let failed = |step| move |error: Error| SendError::from_step(step, &error);
         let sender = Mail::new(message.envelope().from().cloned(), Vec::new());
-        connection.command(sender).await.map_err(failed(Step::Sender))?;
+        connection.command(sender).await.map_err(failed(SmtpStep::Sender))?;
         for recipient in message.envelope().to() {
-            connection.command(Rcpt::new(recipient.clone(), Vec::new())).await.map_err(failed(Step::Recipient))?;
+            connection.command(Rcpt::new(recipient.clone(), Vec::new())).await.map_err(failed(SmtpStep::Recipient))?;
         }
-        connection.command(Data).await.map_err(failed(Step::Letter))?;
-        connection.message(&message.formatted()).await.map_err(failed(Step::Letter))?;
+        connection.command(Data).await.map_err(failed(SmtpStep::Letter))?;
+        connection.message(&message.formatted()).await.map_err(failed(SmtpStep::Letter))?;
         Ok(())
     }
 
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn only_addresses_of_mail_servers_are_taken() {
-        let parse = |url: &str| Server::parse(&url.parse().unwrap());
+        let parse = |url: &str| SmtpServer::parse(&url.parse().unwrap());
         for (good, name) in [
             ("smtp://127.0.0.1:2525", "127.0.0.1:2525"),
             ("smtp://user:p%40ss@[::1]:25", "::1:25"),

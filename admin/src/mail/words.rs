@@ -13,16 +13,16 @@ use super::{letter::Letter, notices::Notice};
 
 /// The account that a letter is about, and when.
 #[derive(Debug, Clone, Copy)]
-pub struct About<'a> {
+pub struct LetterContext<'a> {
     is_org: bool,
     /// The organization's name, if it still exists.
     org: Option<&'a OrgName>,
     at: Timestamp,
 }
 
-impl<'a> About<'a> {
+impl<'a> LetterContext<'a> {
     /// Returns the context of a queued letter.
-    pub fn of(letter: &'a TakenLetter) -> Self {
+    pub fn from_row(letter: &'a TakenLetter) -> Self {
         let is_org = matches!(letter.account, Some(Account::Org(_)));
         Self { is_org, org: letter.org.as_ref(), at: letter.created_at }
     }
@@ -51,7 +51,7 @@ impl<'a> About<'a> {
 }
 
 /// Composes a letter about an account.
-pub fn write(notice: &Notice, about: &About<'_>) -> Letter {
+pub fn compose_notice(notice: &Notice, about: &LetterContext<'_>) -> Letter {
     match notice {
         Notice::Invoice { number, total, plan, is_credit_note: false } => invoice(about, number, *total, plan),
         Notice::Invoice { number, total, plan, is_credit_note: true } => credit_note(about, number, *total, plan),
@@ -132,7 +132,7 @@ fn changes_lost(first: i64, last: i64, newest: i64, noted_at: Timestamp, subject
     }
 }
 
-fn invoice(about: &About<'_>, number: &str, total: Cents, plan: &str) -> Letter {
+fn invoice(about: &LetterContext<'_>, number: &str, total: Cents, plan: &str) -> Letter {
     Letter {
         subject: format!("Invoice {number}: {total}"),
         heading: format!("Invoice {number}"),
@@ -147,7 +147,7 @@ fn invoice(about: &About<'_>, number: &str, total: Cents, plan: &str) -> Letter 
     }
 }
 
-fn credit_note(about: &About<'_>, number: &str, total: Cents, plan: &str) -> Letter {
+fn credit_note(about: &LetterContext<'_>, number: &str, total: Cents, plan: &str) -> Letter {
     Letter {
         subject: format!("Credit note {number}: {total}"),
         heading: format!("Credit note {number}"),
@@ -163,7 +163,7 @@ fn credit_note(about: &About<'_>, number: &str, total: Cents, plan: &str) -> Let
     }
 }
 
-fn payment_failed(about: &About<'_>, plan: &str, total: Cents, next_attempt: Option<Timestamp>) -> Letter {
+fn payment_failed(about: &LetterContext<'_>, plan: &str, total: Cents, next_attempt: Option<Timestamp>) -> Letter {
     let meaning = match next_attempt {
         Some(at) => format!("Nothing changes for now. The charge is tried again on {}.", date(at)),
         None => format!(
@@ -190,7 +190,7 @@ fn payment_failed(about: &About<'_>, plan: &str, total: Cents, next_attempt: Opt
     }
 }
 
-fn charged_back(about: &About<'_>, number: &str, total: Cents) -> Letter {
+fn charged_back(about: &LetterContext<'_>, number: &str, total: Cents) -> Letter {
     Letter {
         subject: format!("The payment of invoice {number} was taken back"),
         heading: "A payment was taken back".to_owned(),
@@ -209,7 +209,7 @@ fn charged_back(about: &About<'_>, number: &str, total: Cents) -> Letter {
     }
 }
 
-fn subscription_ended(about: &About<'_>, plan: &str, is_unpaid: bool) -> Letter {
+fn subscription_ended(about: &LetterContext<'_>, plan: &str, is_unpaid: bool) -> Letter {
     let reason = if is_unpaid { "because its charges failed" } else { "as it was cancelled" };
     let account = about.account();
     Letter {
@@ -231,7 +231,7 @@ fn subscription_ended(about: &About<'_>, plan: &str, is_unpaid: bool) -> Letter 
     }
 }
 
-fn vat_number_invalid(about: &About<'_>, number: &VatNumber) -> Letter {
+fn vat_number_invalid(about: &LetterContext<'_>, number: &VatNumber) -> Letter {
     Letter {
         subject: format!("The VAT number {} is no longer known", number.as_str()),
         heading: "A VAT number is no longer known".to_owned(),
@@ -254,26 +254,26 @@ fn vat_number_invalid(about: &About<'_>, number: &VatNumber) -> Letter {
     }
 }
 
-fn bandwidth_reached(about: &About<'_>, percent: u8, plan: &str, month: Month, limit_bytes: u64) -> Letter {
+fn bandwidth_reached(about: &LetterContext<'_>, percent: u8, plan: &str, month: Month, limit_bytes: u64) -> Letter {
     let meaning = if percent < 100 {
         "Nothing changes yet. Beyond 100% sites go on being served, more slowly, until the month ends.".to_owned()
     } else {
         format!("Sites go on being served, more slowly, until {}.", date(month.next().start()))
     };
     Letter {
-        subject: format!("{percent}% of the bandwidth of {} is used", named(month)),
+        subject: format!("{percent}% of the bandwidth of {} is used", month_name(month)),
         heading: format!("{percent}% of the month's bandwidth is used"),
         paragraphs: vec![
             format!(
                 "The sites of {} have used {percent}% of the bandwidth that {} has in {}.",
                 about.account(),
                 about.plan(plan),
-                named(month)
+                month_name(month)
             ),
             meaning,
             "Nothing is charged for it: a plan costs its price and never more.".to_owned(),
         ],
-        facts: vec![("Bandwidth of the plan", size(limit_bytes)), ("Month", named(month))],
+        facts: vec![("Bandwidth of the plan", size(limit_bytes)), ("Month", month_name(month))],
         command: Some(about.command("svc billing plans")),
         advice: Some(
             "A larger plan has more, and holds as soon as it is chosen. The command shows the plans.".to_owned(),
@@ -282,26 +282,26 @@ fn bandwidth_reached(about: &About<'_>, percent: u8, plan: &str, month: Month, l
     }
 }
 
-fn credit_reached(about: &About<'_>, percent: u8, plan: &str, month: Month, limit: Cents) -> Letter {
+fn credit_reached(about: &LetterContext<'_>, percent: u8, plan: &str, month: Month, limit: Cents) -> Letter {
     let meaning = if percent < 100 {
         "Nothing changes yet. Beyond 100% the gateway refuses completions until the month ends.".to_owned()
     } else {
         format!("The gateway refuses further completions until {}.", date(month.next().start()))
     };
     Letter {
-        subject: format!("{percent}% of the AI credit of {} is used", named(month)),
+        subject: format!("{percent}% of the AI credit of {} is used", month_name(month)),
         heading: format!("{percent}% of the month's AI credit is used"),
         paragraphs: vec![
             format!(
                 "The keys of {} have used {percent}% of the AI credit that {} has in {}.",
                 about.account(),
                 about.plan(plan),
-                named(month)
+                month_name(month)
             ),
             meaning,
             "Nothing is charged for it: a plan costs its price and never more.".to_owned(),
         ],
-        facts: vec![("Credit of the plan", limit.to_string()), ("Month", named(month))],
+        facts: vec![("Credit of the plan", limit.to_string()), ("Month", month_name(month))],
         command: Some(about.command("svc billing plans")),
         advice: Some(
             "A larger plan has more, and holds as soon as it is chosen. The command shows the plans.".to_owned(),
@@ -358,7 +358,7 @@ fn domain_moved(domain: &Hostname, project: &ProjectName) -> Letter {
     }
 }
 
-fn token(about: &About<'_>, label: Option<&str>, kind: TokenKind, is_new: bool) -> Letter {
+fn token(about: &LetterContext<'_>, label: Option<&str>, kind: TokenKind, is_new: bool) -> Letter {
     let account = about.account();
     let power = match kind {
         TokenKind::Cli => "Control plane: everything that you may do",
@@ -415,7 +415,7 @@ fn moment(at: Timestamp) -> String {
     format!("{} {} {}, {:02}:{:02} (UTC)", at.day(), at.month(), at.year(), at.hour(), at.minute())
 }
 
-fn named(month: Month) -> String {
+fn month_name(month: Month) -> String {
     let first = month.first_day();
     format!("{} {}", first.month(), first.year())
 }

@@ -14,14 +14,14 @@ use axum::{
     middleware::Next,
     response::Response,
 };
-use domain::{Clock, networks::Networks};
+use domain::{Clock, networks::NetworkSet};
 use live::bus::SURROGATE_KEY;
 use secrets::{
     MasterKey,
-    edge_proof::{self, HandedRequest},
+    edge_proof::{self, ForwardedRequest},
 };
 
-use super::hosts::AskedUri;
+use super::hosts::OriginalUri;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
@@ -41,7 +41,7 @@ pub struct TrustedPeers {
     /// Whether the previous version's proof is accepted (`admin.accept_fixed_edge_proof`).
     pub accepts_fixed_proof: bool,
     /// The operator's own proxies, as listed in `edge.trusted_proxies`.
-    pub proxies: Arc<Networks>,
+    pub proxies: Arc<NetworkSet>,
 }
 
 /// Whether an untrusted peer was logged. Once is enough, because anybody who can reach this program can cause it.
@@ -50,7 +50,7 @@ static UNBELIEVED_REPORTED: AtomicBool = AtomicBool::new(false);
 /// Middleware that stores the client's address with the request and the response: the one that `X-Forwarded-For` names
 /// if the request proves that it comes from an edge, or the peer is a trusted proxy; otherwise the peer's own. Only
 /// edges receive the cache key (`SURROGATE_KEY`) of a response.
-pub async fn find(State(believed): State<TrustedPeers>, mut request: Request, next: Next) -> Response {
+pub async fn find_client(State(believed): State<TrustedPeers>, mut request: Request, next: Next) -> Response {
     let is_edge = is_edge(&request, &believed);
     let mut found = None;
     if let Some(ConnectInfo(peer)) = request.extensions().get::<ConnectInfo<SocketAddr>>().copied() {
@@ -67,7 +67,7 @@ pub async fn find(State(believed): State<TrustedPeers>, mut request: Request, ne
                  of the version before needs admin.accept_fixed_edge_proof; if it is a proxy of yours, add it to edge.trusted_proxies"
             );
         }
-        let address = client(peer, is_edge, request.headers(), &believed.proxies);
+        let address = client_address(peer, is_edge, request.headers(), &believed.proxies);
         request.extensions_mut().insert(ClientAddress(address));
         found = Some(ClientAddress(address));
     }
@@ -90,10 +90,10 @@ fn is_edge<B>(request: &axum::http::Request<B>, believed: &TrustedPeers) -> bool
     if proofs.iter().next().is_none() {
         return false;
     }
-    let uri = request.extensions().get::<AskedUri>().map_or(request.uri(), |asked| &asked.0);
+    let uri = request.extensions().get::<OriginalUri>().map_or(request.uri(), |asked| &asked.0);
     let field = |name| headers.get(name).map_or(&[][..], HeaderValue::as_bytes);
     let clients: Vec<&[u8]> = headers.get_all(X_FORWARDED_FOR).iter().map(HeaderValue::as_bytes).collect();
-    let handed = HandedRequest {
+    let handed = ForwardedRequest {
         method: request.method().as_str(),
         path: uri.path_and_query().map_or("/", PathAndQuery::as_str),
         host: field(header::HOST),
@@ -107,7 +107,7 @@ fn is_edge<B>(request: &axum::http::Request<B>, believed: &TrustedPeers) -> bool
 }
 
 /// Returns the nearest address in the chain that is neither an edge, as only the peer can be, nor a trusted proxy.
-fn client(peer: IpAddr, is_edge: bool, headers: &HeaderMap, trusted: &Networks) -> IpAddr {
+fn client_address(peer: IpAddr, is_edge: bool, headers: &HeaderMap, trusted: &NetworkSet) -> IpAddr {
     let mut client = peer;
     let chain = headers.get_all(X_FORWARDED_FOR).into_iter().filter_map(|value| value.to_str().ok());
     let hops: Vec<&str> = chain.flat_map(|value| value.split(',')).map(str::trim).collect();
@@ -131,9 +131,9 @@ mod tests {
     use super::*;
 
     fn seen(peer: &str, is_edge: bool, forwarded: &str) -> String {
-        let trusted = Networks::parse(&["10.0.0.0/8".to_owned(), "127.0.0.1".to_owned()]).unwrap();
+        let trusted = NetworkSet::parse(&["10.0.0.0/8".to_owned(), "127.0.0.1".to_owned()]).unwrap();
         let headers = HeaderMap::from_iter([(X_FORWARDED_FOR, HeaderValue::from_str(forwarded).unwrap())]);
-        client(peer.parse().unwrap(), is_edge, &headers, &trusted).to_string()
+        client_address(peer.parse().unwrap(), is_edge, &headers, &trusted).to_string()
     }
 
     #[test]
@@ -165,7 +165,7 @@ mod tests {
     fn an_edge_is_known_by_its_proof_of_this_request() {
         let (ours, theirs) = (MasterKey::generate(), MasterKey::generate());
         let clock = Clock::from_fn(|| domain::Timestamp::from_unix_millis(1_800_000_000_000));
-        let handed = HandedRequest {
+        let handed = ForwardedRequest {
             method: "GET",
             path: "/api/me?x",
             host: b"app.svc.test",
@@ -176,21 +176,21 @@ mod tests {
             master_key: ours.clone(),
             clock: clock.clone(),
             accepts_fixed_proof,
-            proxies: Arc::new(Networks::default()),
+            proxies: Arc::new(NetworkSet::default()),
         };
         let request = |proof: &str, client: &str| {
             let request =
                 axum::http::Request::get("/me?x").header("host", "app.svc.test").header("x-forwarded-for", client);
             let request = request.header("x-forwarded-proto", "https").header(EDGE_PROOF, proof);
-            request.extension(AskedUri("/api/me?x".parse().unwrap())).body(axum::body::Body::empty()).unwrap()
+            request.extension(OriginalUri("/api/me?x".parse().unwrap())).body(axum::body::Body::empty()).unwrap()
         };
-        let proofs = EdgeKey::of(&ours).proofs(&handed, clock.now());
+        let proofs = EdgeKey::from_master_key(&ours).proofs(&handed, clock.now());
         let [fixed, proof] = &proofs[..] else { panic!("{proofs:?}") };
         assert!(is_edge(&request(proof, "203.0.113.9"), &believed(false)));
         assert!(!is_edge(&request(proof, "203.0.113.8"), &believed(true)), "another client than the proof's");
         assert!(is_edge(&request(fixed, "203.0.113.8"), &believed(true)));
         assert!(!is_edge(&request(fixed, "203.0.113.9"), &believed(false)));
-        let foreign = EdgeKey::of(&theirs).proofs(&handed, clock.now());
+        let foreign = EdgeKey::from_master_key(&theirs).proofs(&handed, clock.now());
         assert!(!foreign.iter().any(|proof| is_edge(&request(proof, "203.0.113.9"), &believed(true))));
         assert!(!is_edge(&request("", "203.0.113.9"), &believed(true)));
     }

@@ -3,7 +3,7 @@
 //! Most clients read the response only after sending everything, and would see a reset if we closed earlier.
 //!
 //! An edge that expects `100 Continue` sends nothing of a body before it is read. If another admin might accept the
-//! request ([`OfThisAdmin`]), the refusal leaves the body with the edge and tells it to try the other admin.
+//! request ([`RetryElsewhere`]), the refusal leaves the body with the edge and tells it to try the other admin.
 
 use std::{
     pin::Pin,
@@ -24,7 +24,7 @@ use http_body_util::BodyExt as _;
 use secrets::edge_proof;
 use tokio::sync::oneshot;
 
-use crate::error::OfThisAdmin;
+use crate::error::RetryElsewhere;
 
 const DRAIN_BYTES: u64 = 512 * MB;
 const DRAIN_WAIT: Duration = Duration::from_secs(20);
@@ -36,18 +36,17 @@ const ELSEWHERE: HeaderName = HeaderName::from_static("x-svc-elsewhere");
 
 /// Middleware that reads the body to its end before sending the response, or closes the connection if the body exceeds
 /// the limits. `Connection: close` keeps the client or edge from losing its next request on that connection.
-pub async fn after_refused_bodies(request: Request, next: Next) -> Response {
-    let (is_of_edge, waits) =
-        (request.headers().contains_key(edge_proof::HEADER), waits_to_be_asked(request.headers()));
+pub async fn drain_unread_bodies(request: Request, next: Next) -> Response {
+    let (is_of_edge, waits) = (request.headers().contains_key(edge_proof::HEADER), expects_continue(request.headers()));
     let (hand_back, mut unread) = oneshot::channel();
     let request =
-        request.map(|body| Body::new(ReturnedBody { body: Some(body), is_touched: false, hand_back: Some(hand_back) }));
+        request.map(|body| Body::new(TrackedBody { body: Some(body), is_touched: false, hand_back: Some(hand_back) }));
     let mut response = next.run(request).await;
-    let may_go_elsewhere = is_of_edge && response.extensions().get::<OfThisAdmin>().is_some();
+    let may_go_elsewhere = is_of_edge && response.extensions().get::<RetryElsewhere>().is_some();
     if may_go_elsewhere {
         response.headers_mut().insert(ELSEWHERE, HeaderValue::from_static("1"));
     }
-    let Ok(Unread { rest, is_touched }) = unread.try_recv() else { return response };
+    let Ok(UnreadBody { rest, is_touched }) = unread.try_recv() else { return response };
     let is_kept_by_edge = may_go_elsewhere && waits && !is_touched;
     // A client that already timed out gets no second wait.
     let is_over = !is_kept_by_edge && response.status() != StatusCode::REQUEST_TIMEOUT && drain(rest).await;
@@ -58,7 +57,7 @@ pub async fn after_refused_bodies(request: Request, next: Next) -> Response {
 }
 
 /// Returns whether the client waits for `100 Continue` before sending the body.
-fn waits_to_be_asked(headers: &HeaderMap) -> bool {
+fn expects_continue(headers: &HeaderMap) -> bool {
     headers.get(header::EXPECT).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }
 
@@ -81,21 +80,21 @@ async fn drain(mut body: Body) -> bool {
 }
 
 /// A body that is handed back if it is dropped before its end.
-struct ReturnedBody {
+struct TrackedBody {
     /// `None` once the body has ended or failed.
     body: Option<Body>,
     /// Whether any of it was read.
     is_touched: bool,
-    hand_back: Option<oneshot::Sender<Unread>>,
+    hand_back: Option<oneshot::Sender<UnreadBody>>,
 }
 
 /// The unread part of a request's body, and whether any of the body was read.
-struct Unread {
+struct UnreadBody {
     rest: Body,
     is_touched: bool,
 }
 
-impl http_body::Body for ReturnedBody {
+impl http_body::Body for TrackedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -118,13 +117,13 @@ impl http_body::Body for ReturnedBody {
     }
 }
 
-impl Drop for ReturnedBody {
+impl Drop for TrackedBody {
     fn drop(&mut self) {
         if let Some(body) = self.body.take().filter(|body| !http_body::Body::is_end_stream(body))
             && let Some(hand_back) = self.hand_back.take()
         {
             // The receiver is gone if the request was cancelled.
-            let _ = hand_back.send(Unread { rest: body, is_touched: self.is_touched });
+            let _ = hand_back.send(UnreadBody { rest: body, is_touched: self.is_touched });
         }
     }
 }
@@ -152,7 +151,7 @@ mod tests {
             Ok::<_, std::io::Error>("chunk")
         });
         let request = Request::post("/").body(Body::from_stream(chunks)).unwrap();
-        let response = service.layer(from_fn(after_refused_bodies)).oneshot(request).await.unwrap();
+        let response = service.layer(from_fn(drain_unread_bodies)).oneshot(request).await.unwrap();
         (response, taken.load(Ordering::Relaxed))
     }
 
@@ -175,7 +174,7 @@ mod tests {
     #[tokio::test]
     async fn an_edge_keeps_a_body_that_another_admin_may_take() {
         let refuses = |error: fn() -> ApiError| Router::new().route("/", post(async move || error()));
-        let busy: fn() -> ApiError = || ApiError::new(Code::Busy, "").of_this_admin();
+        let busy: fn() -> ApiError = || ApiError::new(Code::Busy, "").retry_elsewhere();
         let other: fn() -> ApiError = || ApiError::new(Code::Busy, "");
         for (error, of_edge, waits, drained, marked) in [
             (busy, true, true, false, true),
@@ -196,7 +195,7 @@ mod tests {
             if waits {
                 request.headers_mut().insert(header::EXPECT, HeaderValue::from_static("100-continue"));
             }
-            let response = refuses(error).layer(from_fn(after_refused_bodies)).oneshot(request).await.unwrap();
+            let response = refuses(error).layer(from_fn(drain_unread_bodies)).oneshot(request).await.unwrap();
             assert_eq!(taken.load(Ordering::Relaxed) > 0, drained, "{of_edge} {waits}");
             assert_eq!(response.headers().contains_key(ELSEWHERE), marked, "{of_edge} {waits}");
             assert_eq!(response.headers().contains_key(header::CONNECTION), !drained, "{of_edge} {waits}");

@@ -9,28 +9,28 @@ use axum::{
 use domain::addresses::HostKind;
 use tower::ServiceExt as _;
 
-use crate::{app::App, auth::session::ByConsole};
+use crate::{app::App, auth::session::ViaConsole};
 
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const API: &str = "/api";
 
 /// The URI requested at the console's host, before `/api` was stripped from its path.
 #[derive(Debug, Clone)]
-pub struct AskedUri(pub Uri);
+pub struct OriginalUri(pub Uri);
 
 /// Combines `api` and `console` into a service that dispatches by the requested host.
-pub fn by_host(app: &App, api: Router, console: Router) -> Router {
+pub fn dispatch_by_host(app: &App, api: Router, console: Router) -> Router {
     let addresses = app.addresses.clone();
     Router::new().fallback(async move |mut request: Request| -> Response {
         let host = request.uri().host().map(str::to_owned).or_else(|| host(request.headers()));
         let is_consoles = host.is_some_and(|host| addresses.classify(&host) == HostKind::Console);
-        let service = match is_consoles.then(|| below_api(request.uri())) {
+        let service = match is_consoles.then(|| strip_api_prefix(request.uri())) {
             None => api,
             Some(None) => console,
             Some(Some(path)) => {
                 let asked = std::mem::replace(request.uri_mut(), path);
-                request.extensions_mut().insert(AskedUri(asked));
-                request.extensions_mut().insert(ByConsole);
+                request.extensions_mut().insert(OriginalUri(asked));
+                request.extensions_mut().insert(ViaConsole);
                 api
             }
         };
@@ -42,7 +42,7 @@ pub fn by_host(app: &App, api: Router, console: Router) -> Router {
 }
 
 /// Strips `/api` from a path of the console's host. Returns `None` if the path is the console's own.
-fn below_api(uri: &Uri) -> Option<Uri> {
+fn strip_api_prefix(uri: &Uri) -> Option<Uri> {
     let rest = uri.path_and_query()?.as_str().strip_prefix(API)?;
     let rest = match rest.as_bytes().first() {
         Some(b'/') => rest.to_owned(),
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn the_api_is_a_folder_of_the_console() {
-        let of = |uri: &'static str| below_api(&Uri::from_static(uri)).map(|uri| uri.to_string());
+        let of = |uri: &'static str| strip_api_prefix(&Uri::from_static(uri)).map(|uri| uri.to_string());
         assert_eq!(of("/api/projects/x?org=y").as_deref(), Some("/projects/x?org=y"));
         assert_eq!(of("/api").as_deref(), Some("/"));
         assert_eq!(of("/api?x").as_deref(), Some("/?x"));

@@ -16,7 +16,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD_NO_PAD};
-use db::upkeep::idempotency::{self, Claim, Horizon};
+use db::upkeep::idempotency::{self, ClaimHorizon, KeyClaim};
 use domain::{Timestamp, limits::IDEMPOTENCY_WINDOW};
 use secrets::master_key;
 use serde::{Deserialize, Serialize};
@@ -26,10 +26,10 @@ use tracing::Instrument as _;
 
 use crate::{
     app::App,
-    auth::{self, Authentication},
-    error::{ApiError, Code, Passing, PossibleError},
+    auth::{self, AuthOutcome},
+    error::{ApiError, Code, PossibleError, TransientRefusal},
     extract::read_body,
-    rates::{CountedFor, Pool},
+    rates::{PersonRate, RatePayer},
 };
 
 /// The request header that carries the key.
@@ -59,7 +59,7 @@ pub const IDEMPOTENCY_ERRORS: &[PossibleError] = &[
 
 /// Whether a request is the first under its `Idempotency-Key`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Attempt {
+pub enum AttemptKind {
     /// The request is the first under its key, or has no key.
     First,
     /// A repeat, which may receive the first one's response. It must not use up limits, nor be blocked by reached ones.
@@ -69,19 +69,19 @@ pub enum Attempt {
 /// The request's `Idempotency-Key`, if any, as an extractor.
 #[derive(Debug)]
 #[must_use = "work done outside of `run` is not remembered"]
-pub struct Idempotency(Option<Keyed>);
+pub struct Idempotency(Option<ScopedKey>);
 
-struct Keyed {
+struct ScopedKey {
     /// The hash of the key and its owner.
     scope: [u8; 32],
     /// The secret that, with the body's hash, derives the key that seals the response. Never stored.
     secret: Vec<u8>,
     target: String,
     /// The party that the rows of stored responses count against.
-    payer: CountedFor,
+    payer: RatePayer,
 }
 
-impl std::fmt::Debug for Keyed {
+impl std::fmt::Debug for ScopedKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Keyed({})", self.target)
     }
@@ -92,7 +92,7 @@ impl FromRequestParts<App> for Idempotency {
 
     async fn from_request_parts(parts: &mut Parts, _app: &App) -> Result<Self, ApiError> {
         // The handler refuses everybody else, so there is no response to store.
-        let Some(Authentication::Known(caller)) = parts.extensions.get::<Authentication>() else {
+        let Some(AuthOutcome::Known(caller)) = parts.extensions.get::<AuthOutcome>() else {
             return Ok(Self(None));
         };
         let payer = caller.counted_for();
@@ -101,7 +101,7 @@ impl FromRequestParts<App> for Idempotency {
         let secret = [owner.as_bytes(), b"\0", key.as_bytes()].concat();
         let scope = Sha256::new().chain_update(b"idempotency scope\0").chain_update(&secret).finalize().into();
         let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
-        Ok(Self(Some(Keyed { scope, secret, target: format!("{} {path}", parts.method), payer })))
+        Ok(Self(Some(ScopedKey { scope, secret, target: format!("{} {path}", parts.method), payer })))
     }
 }
 
@@ -140,7 +140,7 @@ pub async fn replay(State(app): State<App>, request: Request, next: Next) -> Res
 impl Idempotency {
     /// Makes a secret header part of what identifies the request. Its hash reveals nothing without the caller's
     /// credential.
-    pub fn shaped_by(mut self, header: Option<&str>) -> Self {
+    pub fn with_secret_header(mut self, header: Option<&str>) -> Self {
         if let (Some(keyed), Some(header)) = (&mut self.0, header) {
             let hash = Sha256::new().chain_update(b"shaped by\0").chain_update(&keyed.secret).chain_update(b"\0");
             keyed.target.push(' ');
@@ -150,10 +150,10 @@ impl Idempotency {
     }
 
     /// Returns whether a request came under the same key before.
-    pub async fn attempt(&self, app: &App) -> Result<Attempt, ApiError> {
-        let Some(keyed) = &self.0 else { return Ok(Attempt::First) };
-        let holder = db::in_time(idempotency::holder(&app.db, &keyed.scope)).await?;
-        Ok(if matches!(holder, Claim::Released) { Attempt::First } else { Attempt::Repeated })
+    pub async fn attempt(&self, app: &App) -> Result<AttemptKind, ApiError> {
+        let Some(keyed) = &self.0 else { return Ok(AttemptKind::First) };
+        let holder = db::in_time(idempotency::find_holder(&app.db, &keyed.scope)).await?;
+        Ok(if matches!(holder, KeyClaim::Released) { AttemptKind::First } else { AttemptKind::Repeated })
     }
 
     /// Runs `work`, or returns the stored response if it was done under the same key. `body` is the SHA-256 of the
@@ -165,28 +165,31 @@ impl Idempotency {
     {
         let Some(keyed) = self.0 else { return work.await };
         // Each stored response occupies a row for a day.
-        app.rate_limits.count_for(Pool::IdempotencyKey, &keyed.payer).await.check()?;
+        app.rate_limits.count_for(PersonRate::IdempotencyKey, &keyed.payer).await.check()?;
         let request = Sha256::new().chain_update(keyed.target.as_bytes()).chain_update(b"\0").chain_update(body);
         let request: [u8; 32] = request.finalize().into();
-        let seal = Seal { key: master_key::derive(&keyed.secret, "idempotent answer", &body), scope: keyed.scope };
+        let seal =
+            ResponseSeal { key: master_key::derive(&keyed.secret, "idempotent answer", &body), scope: keyed.scope };
 
         let deadline = tokio::time::Instant::now() + DUPLICATE_WAIT;
         loop {
             let now = app.clock.now();
-            let horizon = Horizon { answered: now - IDEMPOTENCY_WINDOW, running: now - ABANDONED_AFTER };
+            let horizon = ClaimHorizon { answered: now - IDEMPOTENCY_WINDOW, running: now - ABANDONED_AFTER };
             match db::in_time(idempotency::claim(&app.db, &keyed.scope, &request, now, horizon)).await? {
-                Claim::Fresh => return do_once(app.clone(), seal, keyed.payer, now, work).await,
-                Claim::Answered { request: before, .. } | Claim::Running { request: before } if before != request => {
+                KeyClaim::Fresh => return do_once(app.clone(), seal, keyed.payer, now, work).await,
+                KeyClaim::Answered { request: before, .. } | KeyClaim::Running { request: before }
+                    if before != request =>
+                {
                     return Err(ApiError::new(
                         Code::IdempotencyConflict,
                         "This Idempotency-Key was used for another request; use a new key for a new request.",
                     ));
                 }
-                Claim::Answered { status, sealed_answer, .. } => return seal.open(status, &sealed_answer),
-                Claim::Running { .. } | Claim::Released if tokio::time::Instant::now() < deadline => {
+                KeyClaim::Answered { status, sealed_answer, .. } => return seal.open(status, &sealed_answer),
+                KeyClaim::Running { .. } | KeyClaim::Released if tokio::time::Instant::now() < deadline => {
                     tokio::time::sleep(DUPLICATE_POLL).await;
                 }
-                Claim::Running { .. } | Claim::Released => {
+                KeyClaim::Running { .. } | KeyClaim::Released => {
                     return Err(ApiError::new(
                         Code::IdempotencyConflict,
                         "The first request with this Idempotency-Key is still being worked on; try again in a moment.",
@@ -200,8 +203,8 @@ impl Idempotency {
 
 async fn do_once<Work>(
     app: App,
-    seal: Seal,
-    payer: CountedFor,
+    seal: ResponseSeal,
+    payer: RatePayer,
     claimed_at: Timestamp,
     work: Work,
 ) -> Result<Response, ApiError>
@@ -213,15 +216,15 @@ where
         // A separate task, so that the key is released after a panic too.
         let working = tokio::spawn(work.in_current_span());
         let show = || keep_alive(db.clone(), seal.scope, claimed_at, clock.now());
-        let worked = alive(working, show).await.unwrap_or_else(|e| Err(ApiError::internal(e)));
+        let worked = with_heartbeat(working, show).await.unwrap_or_else(|e| Err(ApiError::internal(e)));
         let response = worked.unwrap_or_else(ApiError::into_response);
-        let (response, answer) = seal.close(response).await?;
+        let (response, answer) = seal.seal(response).await?;
         let kept = if let Some(sealed) = answer {
             let status = i16::try_from(response.status().as_u16()).unwrap_or_default();
-            db::in_time(idempotency::remember(&db, &seal.scope, claimed_at, status, &sealed)).await
+            db::in_time(idempotency::store_response(&db, &seal.scope, claimed_at, status, &sealed)).await
         } else {
             // It leaves no row.
-            rates.uncount_for(Pool::IdempotencyKey, &payer).await;
+            rates.uncount_for(PersonRate::IdempotencyKey, &payer).await;
             db::in_time(idempotency::release(&db, &seal.scope, claimed_at)).await
         };
         // The work is done, whether or not its response can be stored.
@@ -234,7 +237,10 @@ where
 }
 
 /// Waits for `work`, and sends a heartbeat every [`KEEP_ALIVE`].
-async fn alive<T, Shown: Future<Output = ()>>(work: impl Future<Output = T>, mut show: impl FnMut() -> Shown) -> T {
+async fn with_heartbeat<T, Shown: Future<Output = ()>>(
+    work: impl Future<Output = T>,
+    mut show: impl FnMut() -> Shown,
+) -> T {
     let mut work = pin!(work);
     loop {
         match tokio::time::timeout(KEEP_ALIVE, work.as_mut()).await {
@@ -251,34 +257,34 @@ async fn keep_alive(db: PgPool, scope: [u8; 32], claimed_at: Timestamp, now: Tim
 }
 
 /// Returns whether a response with this status is stored: only if a retry could not improve it.
-pub fn is_final(status: StatusCode) -> bool {
+pub fn is_stored(status: StatusCode) -> bool {
     let passing = [StatusCode::UNAUTHORIZED, StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS];
     !status.is_server_error() && !passing.contains(&status)
 }
 
 /// A response without its status, in the form in which it is sealed.
 #[derive(Serialize, Deserialize)]
-struct StoredAnswer {
+struct StoredResponse {
     headers: Vec<(String, String)>,
     body: String,
 }
 
-struct Seal {
+struct ResponseSeal {
     key: [u8; 32],
     scope: [u8; 32],
 }
 
-impl Seal {
+impl ResponseSeal {
     /// Returns the response, with its sealed copy if it is to be stored.
-    async fn close(&self, response: Response) -> Result<(Response, Option<Vec<u8>>), ApiError> {
-        if !is_final(response.status()) || response.extensions().get::<Passing>().is_some() {
+    async fn seal(&self, response: Response) -> Result<(Response, Option<Vec<u8>>), ApiError> {
+        if !is_stored(response.status()) || response.extensions().get::<TransientRefusal>().is_some() {
             return Ok((response, None));
         }
         let (parts, body) = response.into_parts();
         let body = axum::body::to_bytes(body, ANSWER_MAX).await.map_err(ApiError::internal)?;
         let text = |value: &HeaderValue| value.to_str().map(ToOwned::to_owned).ok();
         let headers = parts.headers.iter().filter_map(|(name, value)| Some((name.to_string(), text(value)?)));
-        let answer = StoredAnswer { headers: headers.collect(), body: STANDARD_NO_PAD.encode(&body) };
+        let answer = StoredResponse { headers: headers.collect(), body: STANDARD_NO_PAD.encode(&body) };
         let plain = serde_json::to_vec(&answer).map_err(ApiError::internal)?;
         let sealed = master_key::seal(&self.key, &self.scope, &plain);
         Ok((Response::from_parts(parts, Body::from(body)), Some(sealed)))
@@ -286,7 +292,7 @@ impl Seal {
 
     fn open(&self, status: i16, sealed: &[u8]) -> Result<Response, ApiError> {
         let plain = master_key::open(&self.key, &self.scope, sealed).map_err(ApiError::internal)?;
-        let answer: StoredAnswer = serde_json::from_slice(&plain).map_err(ApiError::internal)?;
+        let answer: StoredResponse = serde_json::from_slice(&plain).map_err(ApiError::internal)?;
         let body = STANDARD_NO_PAD.decode(answer.body).map_err(ApiError::internal)?;
         let status = u16::try_from(status).ok().and_then(|status| StatusCode::from_u16(status).ok());
         let mut response = (status.unwrap_or(StatusCode::OK), Body::from(body)).into_response();
@@ -326,7 +332,7 @@ mod tests {
             shown.push(begun.elapsed());
             std::future::ready(())
         };
-        alive(work, show).await;
+        with_heartbeat(work, show).await;
         shown.push(begun.elapsed());
         assert!(shown.last() >= Some(&crate::bounds::PUBLISH_WAIT));
         for pair in shown.windows(2) {
@@ -336,22 +342,22 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_comes_back_as_it_was_and_only_for_the_same_request() {
-        let seal = Seal { key: [1; 32], scope: [2; 32] };
+        let seal = ResponseSeal { key: [1; 32], scope: [2; 32] };
         let created =
             (StatusCode::CREATED, [("x-svc-propagation", "3/3; 9ms")], "{\"token\":\"svc_x\"}").into_response();
-        let (_, sealed) = seal.close(created).await.unwrap();
+        let (_, sealed) = seal.seal(created).await.unwrap();
         let sealed = sealed.unwrap();
         let replayed = seal.open(201, &sealed).unwrap();
         assert_eq!(replayed.status(), StatusCode::CREATED);
         assert_eq!(replayed.headers()["x-svc-propagation"], "3/3; 9ms");
         assert_eq!(replayed.headers()[IDEMPOTENCY_REPLAYED], "true");
         assert_eq!(axum::body::to_bytes(replayed.into_body(), 99).await.unwrap(), "{\"token\":\"svc_x\"}");
-        assert!(Seal { key: [9; 32], scope: [2; 32] }.open(201, &sealed).is_err());
+        assert!(ResponseSeal { key: [9; 32], scope: [2; 32] }.open(201, &sealed).is_err());
     }
 
     #[tokio::test]
     async fn what_a_retry_may_mend_is_not_remembered() {
-        let seal = Seal { key: [1; 32], scope: [2; 32] };
+        let seal = ResponseSeal { key: [1; 32], scope: [2; 32] };
         for (status, remembered) in [
             (500, false),
             (503, false),
@@ -365,7 +371,7 @@ mod tests {
             (409, true),
         ] {
             let response = StatusCode::from_u16(status).unwrap().into_response();
-            assert_eq!(seal.close(response).await.unwrap().1.is_some(), remembered, "{status}");
+            assert_eq!(seal.seal(response).await.unwrap().1.is_some(), remembered, "{status}");
         }
     }
 }

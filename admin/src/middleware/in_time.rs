@@ -15,13 +15,13 @@ use tokio_util::sync::CancellationToken;
 use crate::{error::ApiError, extract::BODY_TIMEOUT};
 
 /// Timeout of a handler that uses only Postgres and Redis. Exceeds Postgres' own statement timeout of 15 seconds.
-pub const BY_OURSELVES: Duration = Duration::from_secs(20);
+pub const INTERNAL_TIMEOUT: Duration = Duration::from_secs(20);
 /// Timeout of a handler that also depends on others: the code host, the payment provider, the VAT registry, DNS, the
 /// store. It exceeds the handler's own waits for them.
-pub const WITH_OTHERS: Duration = Duration::from_secs(90);
+pub const EXTERNAL_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Middleware that drops the handler if it has not responded `within` that time after the body could have been read.
-pub async fn answer(State(within): State<Duration>, request: Request, next: Next) -> Result<Response, ApiError> {
+pub async fn with_timeout(State(within): State<Duration>, request: Request, next: Next) -> Result<Response, ApiError> {
     let (read, has_body) = (CancellationToken::new(), !http_body::Body::is_end_stream(request.body()));
     let unread = read.clone().drop_guard();
     // The closure is dropped with the body, that is, when nothing reads it any more.
@@ -38,7 +38,7 @@ pub async fn answer(State(within): State<Duration>, request: Request, next: Next
             _ = timeout(BODY_TIMEOUT, read.cancelled()) => {}
         }
     }
-    let late = |_| ApiError::no_database().caused_by(anyhow::anyhow!("no answer within {within:?}"));
+    let late = |_| ApiError::database_unavailable().caused_by(anyhow::anyhow!("no answer within {within:?}"));
     timeout(within, answer).await.map_err(late)
 }
 
@@ -58,7 +58,7 @@ mod tests {
 
     async fn status_and_time(handler: axum::routing::MethodRouter, request: Request) -> (StatusCode, Duration) {
         let start = Instant::now();
-        let service = Router::new().route("/", handler).layer(from_fn_with_state(BY_OURSELVES, answer));
+        let service = Router::new().route("/", handler).layer(from_fn_with_state(INTERNAL_TIMEOUT, with_timeout));
         (service.oneshot(request).await.unwrap().status(), start.elapsed())
     }
 
@@ -66,10 +66,10 @@ mod tests {
     async fn a_handler_that_never_answers_is_given_up() {
         let never = get(std::future::pending::<()>);
         let given_up = status_and_time(never, Request::get("/").body(Body::empty()).unwrap()).await;
-        assert_eq!(given_up, (StatusCode::SERVICE_UNAVAILABLE, BY_OURSELVES));
-        let in_time = get(async || sleep(BY_OURSELVES / 2).await);
+        assert_eq!(given_up, (StatusCode::SERVICE_UNAVAILABLE, INTERNAL_TIMEOUT));
+        let in_time = get(async || sleep(INTERNAL_TIMEOUT / 2).await);
         let answered = status_and_time(in_time, Request::get("/").body(Body::empty()).unwrap()).await;
-        assert_eq!(answered, (StatusCode::OK, BY_OURSELVES / 2));
+        assert_eq!(answered, (StatusCode::OK, INTERNAL_TIMEOUT / 2));
     }
 
     #[tokio::test(start_paused = true)]
@@ -83,12 +83,12 @@ mod tests {
         };
         let reads_and_waits = post(async |_: Bytes| std::future::pending::<()>().await);
         let given_up = status_and_time(reads_and_waits, slow()).await;
-        assert_eq!(given_up, (StatusCode::SERVICE_UNAVAILABLE, BODY_TIMEOUT / 2 + BY_OURSELVES));
+        assert_eq!(given_up, (StatusCode::SERVICE_UNAVAILABLE, BODY_TIMEOUT / 2 + INTERNAL_TIMEOUT));
         let never_reads = post(async |request: Request| {
             std::future::pending::<()>().await;
             drop(request);
         });
         let given_up = status_and_time(never_reads, slow()).await;
-        assert_eq!(given_up, (StatusCode::SERVICE_UNAVAILABLE, BODY_TIMEOUT + BY_OURSELVES));
+        assert_eq!(given_up, (StatusCode::SERVICE_UNAVAILABLE, BODY_TIMEOUT + INTERNAL_TIMEOUT));
     }
 }

@@ -25,7 +25,7 @@ impl RequestId {
 
 /// Middleware that accepts the request's id or creates one, and adds it to the response.
 pub async fn assign(mut request: Request, next: Next) -> Response {
-    let id = given(request.headers()).unwrap_or_else(made_up);
+    let id = accepted_id(request.headers()).unwrap_or_else(made_up);
     request.extensions_mut().insert(RequestId(id.clone()));
     let mut response = next.run(request).await;
     response.headers_mut().insert(X_REQUEST_ID, id);
@@ -33,7 +33,7 @@ pub async fn assign(mut request: Request, next: Next) -> Response {
 }
 
 /// Returns a request's id if it is safe in logs and headers.
-fn given(headers: &HeaderMap) -> Option<HeaderValue> {
+fn accepted_id(headers: &HeaderMap) -> Option<HeaderValue> {
     let harmless = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
     headers
         .get(X_REQUEST_ID)
@@ -53,9 +53,9 @@ mod tests {
     #[test]
     fn only_harmless_ids_are_taken_over() {
         let headers = |id: &str| HeaderMap::from_iter([(X_REQUEST_ID, HeaderValue::from_str(id).unwrap())]);
-        assert!(given(&headers("0123-abcd_EF.9")).is_some());
+        assert!(accepted_id(&headers("0123-abcd_EF.9")).is_some());
         for bad in ["short", "has a space in it", "<script>alert(1)</script>", &"x".repeat(129)] {
-            assert!(given(&headers(bad)).is_none(), "{bad}");
+            assert!(accepted_id(&headers(bad)).is_none(), "{bad}");
         }
         assert_ne!(made_up(), made_up());
     }

@@ -12,11 +12,11 @@ use axum::{
     middleware::Next,
     response::Response,
 };
-use telemetry::{Line, Outage};
+use telemetry::{OutageLine, OutageLog};
 use tracing::Instrument as _;
 
-use super::{client::ClientAddress, rate_limit::Paid, request_id::RequestId};
-use crate::{metrics, rates::StrangersLines};
+use super::{client::ClientAddress, rate_limit::AuthenticatedRequest, request_id::RequestId};
+use crate::{metrics, rates::AnonymousLogLimit};
 
 /// Stands for the template of unknown paths.
 const UNKNOWN: &str = "(unknown)";
@@ -37,18 +37,18 @@ pub async fn record(request: Request, next: Next) -> Response {
     async move {
         let method = metrics::method(request.method());
         let response = next.run(request).await;
-        metrics::answered(&path, method, response.status(), started.elapsed());
+        metrics::request_answered(&path, method, response.status(), started.elapsed());
         let millis = started.elapsed().as_secs_f64() * 1_000.0;
         let status = response.status().as_u16();
         let ms = format_args!("{millis:.1}");
         // Every edge checks our health every second, so only failures are logged.
         let is_routine = path_is_health && response.status().is_success();
-        if !is_routine && has_line(&path, &response) {
+        if !is_routine && is_logged(&path, &response) {
             tracing::info!(status, ms, "answered");
         } else {
             tracing::debug!(status, ms, "answered");
             if !is_routine {
-                say_left_out();
+                log_omitted();
             }
         }
         response
@@ -58,20 +58,20 @@ pub async fn record(request: Request, next: Next) -> Response {
 }
 
 /// Returns whether a request gets its own log line.
-fn has_line(path: &str, response: &Response) -> bool {
-    static STRANGERS: StrangersLines = StrangersLines::new();
+fn is_logged(path: &str, response: &Response) -> bool {
+    static STRANGERS: AnonymousLogLimit = AnonymousLogLimit::new();
     if path == UNKNOWN || matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS) {
         return false;
     }
     let told = response.extensions();
-    told.get::<Paid>().is_some()
+    told.get::<AuthenticatedRequest>().is_some()
         || STRANGERS.admit(told.get::<ClientAddress>().map(|&ClientAddress(address)| address.into()))
 }
 
 /// Logs, once a minute, how many requests were omitted from the log since the last time.
-fn say_left_out() {
-    static LEFT_OUT: Outage = Outage::new();
-    if let Some(Line { left_out, .. }) = LEFT_OUT.fails() {
+fn log_omitted() {
+    static LEFT_OUT: OutageLog = OutageLog::new();
+    if let Some(OutageLine { left_out, .. }) = LEFT_OUT.record_failure() {
         tracing::info!(
             parent: None,
             left_out,
@@ -94,10 +94,10 @@ mod tests {
     fn what_is_refused_or_leads_nowhere_has_no_line() {
         for status in [StatusCode::UNAUTHORIZED, StatusCode::TOO_MANY_REQUESTS] {
             let mut refused = answer(status);
-            refused.extensions_mut().insert(Paid);
-            assert!(!has_line("/projects", &refused), "{status}");
+            refused.extensions_mut().insert(AuthenticatedRequest);
+            assert!(!is_logged("/projects", &refused), "{status}");
         }
-        assert!(!has_line(UNKNOWN, &answer(StatusCode::NOT_FOUND)));
+        assert!(!is_logged(UNKNOWN, &answer(StatusCode::NOT_FOUND)));
     }
 
     #[test]
@@ -108,9 +108,9 @@ mod tests {
                 let mut response = answer(StatusCode::OK);
                 response.extensions_mut().insert(address);
                 if is_paid {
-                    response.extensions_mut().insert(Paid);
+                    response.extensions_mut().insert(AuthenticatedRequest);
                 }
-                has_line("/docs", &response)
+                is_logged("/docs", &response)
             };
             (0..1_000).filter(logged).count()
         };

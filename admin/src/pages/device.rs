@@ -13,7 +13,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::{
     app::App,
-    auth::operator::{self, Guess},
+    auth::operator::{self, SecretCheck},
     codehost::local,
     error::ApiError,
     extract::{Query, read_body},
@@ -107,49 +107,49 @@ pub async fn answer(
         Err(_) => return Ok(form(StatusCode::BAD_REQUEST, "", "", Some("The form is incomplete; send it again."))),
     };
     Ok(match decide(&app, client, &filled).await? {
-        Decision::Approved(login) => answered("You are signed in", Some(&login)),
-        Decision::Denied => answered("Sign-in denied", None),
-        Decision::Refused(status, reason) => form(status, &filled.user_code, &filled.login, Some(&reason)),
+        DeviceDecision::Approved(login) => answered_page("You are signed in", Some(&login)),
+        DeviceDecision::Denied => answered_page("Sign-in denied", None),
+        DeviceDecision::Refused(status, reason) => form(status, &filled.user_code, &filled.login, Some(&reason)),
     })
 }
 
 /// The outcome of a submitted form.
-enum Decision {
+enum DeviceDecision {
     Approved(String),
     Denied,
     Refused(StatusCode, String),
 }
 
-impl Decision {
+impl DeviceDecision {
     fn invalid(reason: impl Into<String>) -> Self {
         Self::Refused(StatusCode::BAD_REQUEST, reason.into())
     }
 }
 
-async fn decide(app: &App, client: IpAddr, filled: &Form) -> Result<Decision, ApiError> {
+async fn decide(app: &App, client: IpAddr, filled: &Form) -> Result<DeviceDecision, ApiError> {
     // Checked before the secret, so that a typo does not count as a guess.
-    let Some(user_code) = local::read_user_code(&filled.user_code) else {
-        return Ok(Decision::invalid("The code is eight letters, like BCDF-GHJK; please check it."));
+    let Some(user_code) = local::parse_user_code(&filled.user_code) else {
+        return Ok(DeviceDecision::invalid("The code is eight letters, like BCDF-GHJK; please check it."));
     };
     let is_approval = match filled.decision.as_str() {
         "approve" => true,
         "deny" => false,
-        _ => return Ok(Decision::invalid("Please choose one of the two buttons.")),
+        _ => return Ok(DeviceDecision::invalid("Please choose one of the two buttons.")),
     };
     let identity = match local::identity(&filled.login) {
         Ok(identity) if is_approval => Some(identity),
-        Err(invalid) if is_approval => return Ok(Decision::invalid(format!("{invalid}."))),
+        Err(invalid) if is_approval => return Ok(DeviceDecision::invalid(format!("{invalid}."))),
         _ => None,
     };
 
-    match operator::guess(app, client, &filled.secret).await {
-        Guess::Right => {}
-        Guess::Wrong => {
-            return Ok(Decision::Refused(StatusCode::FORBIDDEN, "The operator's secret is wrong.".to_owned()));
+    match operator::check_secret(app, client, &filled.secret).await {
+        SecretCheck::Right => {}
+        SecretCheck::Wrong => {
+            return Ok(DeviceDecision::Refused(StatusCode::FORBIDDEN, "The operator's secret is wrong.".to_owned()));
         }
-        Guess::TooMany => {
+        SecretCheck::TooMany => {
             let reason = "Too many wrong secrets from your address; please try again in ten minutes.";
-            return Ok(Decision::Refused(StatusCode::TOO_MANY_REQUESTS, reason.to_owned()));
+            return Ok(DeviceDecision::Refused(StatusCode::TOO_MANY_REQUESTS, reason.to_owned()));
         }
     }
 
@@ -160,10 +160,10 @@ async fn decide(app: &App, client: IpAddr, filled: &Form) -> Result<Decision, Ap
         None => None,
     };
     if !device_grants::answer(&mut tx, &user_code, user.as_ref(), now).await? {
-        return Ok(Decision::invalid("Nobody waits under this code: it has expired or was answered already."));
+        return Ok(DeviceDecision::invalid("Nobody waits under this code: it has expired or was answered already."));
     }
     tx.commit().await?;
-    Ok(user.map_or(Decision::Denied, |user| Decision::Approved(user.vcs_login)))
+    Ok(user.map_or(DeviceDecision::Denied, |user| DeviceDecision::Approved(user.vcs_login)))
 }
 
 fn require_local(app: &App) -> Result<(), ApiError> {
@@ -173,7 +173,7 @@ fn require_local(app: &App) -> Result<(), ApiError> {
     }
 }
 
-fn answered(title: &str, login: Option<&str>) -> Response {
+fn answered_page(title: &str, login: Option<&str>) -> Response {
     html::page(StatusCode::OK, &AnsweredPage { title, login })
 }
 

@@ -18,7 +18,7 @@ pub struct ReferencePage(Bytes);
 impl ReferencePage {
     /// Renders the completed OpenAPI document.
     pub fn new(document: &Value) -> askama::Result<Self> {
-        Reference::read(document).render().map(|html| Self(html.into()))
+        ReferenceTemplate::read(document).render().map(|html| Self(html.into()))
     }
 }
 
@@ -33,75 +33,75 @@ pub async fn show(Extension(page): Extension<Arc<ReferencePage>>) -> Response {
 
 #[derive(Template)]
 #[template(path = "docs.html")]
-struct Reference<'d> {
+struct ReferenceTemplate<'d> {
     title: &'d str,
     paragraphs: Vec<&'d str>,
-    sections: Vec<Section<'d>>,
-    schemas: Vec<Schema<'d>>,
+    sections: Vec<TagSection<'d>>,
+    schemas: Vec<SchemaView<'d>>,
 }
 
-struct Section<'d> {
+struct TagSection<'d> {
     tag: &'d str,
-    operations: Vec<Operation<'d>>,
+    operations: Vec<OperationView<'d>>,
 }
 
-struct Operation<'d> {
+struct OperationView<'d> {
     method: String,
     path: &'d str,
     is_public: bool,
     summary: &'d str,
     /// The description, if it says more than the summary.
     description: Option<&'d str>,
-    parameters: Vec<Parameter<'d>>,
-    bodies: Vec<Body<'d>>,
-    responses: Vec<Answer<'d>>,
+    parameters: Vec<ParameterView<'d>>,
+    bodies: Vec<BodyView<'d>>,
+    responses: Vec<ResponseView<'d>>,
 }
 
-struct Parameter<'d> {
+struct ParameterView<'d> {
     name: &'d str,
     /// Where it is in the request: `path`, `query` or `header`.
     place: &'d str,
     meaning: &'d str,
 }
 
-struct Body<'d> {
+struct BodyView<'d> {
     media_type: &'d str,
-    kind: Vec<Word<'d>>,
+    kind: Vec<TypeWord<'d>>,
 }
 
-struct Answer<'d> {
+struct ResponseView<'d> {
     status: &'d str,
     meaning: &'d str,
-    kind: Vec<Word<'d>>,
+    kind: Vec<TypeWord<'d>>,
 }
 
-struct Schema<'d> {
+struct SchemaView<'d> {
     name: &'d str,
     description: Option<&'d str>,
-    parts: Vec<Part<'d>>,
+    parts: Vec<SchemaPart<'d>>,
 }
 
 /// A schema, or one of the schemas that it combines.
-struct Part<'d> {
-    kind: Vec<Word<'d>>,
-    fields: Vec<Field<'d>>,
+struct SchemaPart<'d> {
+    kind: Vec<TypeWord<'d>>,
+    fields: Vec<FieldView<'d>>,
 }
 
-struct Field<'d> {
+struct FieldView<'d> {
     name: &'d str,
-    kind: Vec<Word<'d>>,
+    kind: Vec<TypeWord<'d>>,
     meaning: &'d str,
 }
 
 /// A piece of a type described in words, such as "list of" or `Project`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Word<'d> {
+enum TypeWord<'d> {
     Schema(&'d str),
     Value(&'d str),
     Text(&'d str),
 }
 
-impl<'d> Reference<'d> {
+impl<'d> ReferenceTemplate<'d> {
     fn read(document: &'d Value) -> Self {
         let operations = operations(document);
         let mut tags: Vec<&str> = Vec::new();
@@ -110,8 +110,8 @@ impl<'d> Reference<'d> {
                 tags.push(tag);
             }
         }
-        let mut sections: Vec<Section<'d>> =
-            tags.into_iter().map(|tag| Section { tag, operations: Vec::new() }).collect();
+        let mut sections: Vec<TagSection<'d>> =
+            tags.into_iter().map(|tag| TagSection { tag, operations: Vec::new() }).collect();
         for (tag, operation) in operations {
             if let Some(section) = sections.iter_mut().find(|section| section.tag == tag) {
                 section.operations.push(operation);
@@ -123,44 +123,44 @@ impl<'d> Reference<'d> {
             paragraphs: text(&document["info"]["description"]).split("\n\n").collect(),
             sections,
             schemas: entries(&document["components"]["schemas"])
-                .map(|(name, schema)| Schema::read(name, schema))
+                .map(|(name, schema)| SchemaView::read(name, schema))
                 .collect(),
         }
     }
 }
 
 /// Returns all operations with their tags, in the document's order.
-fn operations(document: &Value) -> Vec<(&str, Operation<'_>)> {
+fn operations(document: &Value) -> Vec<(&str, OperationView<'_>)> {
     let mut all = Vec::new();
     for (path, item) in entries(&document["paths"]) {
         for method in METHODS {
             if let Some(described) = item.get(method) {
                 let tag = described["tags"][0].as_str().unwrap_or("Other");
-                all.push((tag, Operation::read(document, method, path, described)));
+                all.push((tag, OperationView::read(document, method, path, described)));
             }
         }
     }
     all
 }
 
-impl<'d> Operation<'d> {
+impl<'d> OperationView<'d> {
     fn read(document: &'d Value, method: &str, path: &'d str, described: &'d Value) -> Self {
         let summary = text(&described["summary"]);
         let description = text(&described["description"]);
-        let parameters = described["parameters"].as_array().into_iter().flatten().map(|parameter| Parameter {
+        let parameters = described["parameters"].as_array().into_iter().flatten().map(|parameter| ParameterView {
             name: text(&parameter["name"]),
             place: text(&parameter["in"]),
             meaning: text(&parameter["description"]),
         });
         let bodies = entries(&described["requestBody"]["content"])
-            .map(|(media_type, content)| Body { media_type, kind: type_of(&content["schema"]) });
+            .map(|(media_type, content)| BodyView { media_type, kind: describe_type(&content["schema"]) });
         let responses = entries(&described["responses"]).map(|(status, response)| {
             let response = resolve(document, response);
             let content = entries(&response["content"]).next();
-            Answer {
+            ResponseView {
                 status,
                 meaning: text(&response["description"]),
-                kind: content.map(|(_, content)| type_of(&content["schema"])).unwrap_or_default(),
+                kind: content.map(|(_, content)| describe_type(&content["schema"])).unwrap_or_default(),
             }
         });
         Self {
@@ -177,13 +177,17 @@ impl<'d> Operation<'d> {
     }
 }
 
-impl<'d> Schema<'d> {
+impl<'d> SchemaView<'d> {
     fn read(name: &'d str, schema: &'d Value) -> Self {
         let parts = schema["allOf"].as_array().map_or(std::slice::from_ref(schema), Vec::as_slice);
-        let parts = parts.iter().map(|part| Part {
-            kind: type_of(part),
+        let parts = parts.iter().map(|part| SchemaPart {
+            kind: describe_type(part),
             fields: entries(&part["properties"])
-                .map(|(name, field)| Field { name, kind: type_of(field), meaning: text(&field["description"]) })
+                .map(|(name, field)| FieldView {
+                    name,
+                    kind: describe_type(field),
+                    meaning: text(&field["description"]),
+                })
                 .collect(),
         });
         Self { name, description: schema["description"].as_str(), parts: parts.collect() }
@@ -191,36 +195,36 @@ impl<'d> Schema<'d> {
 }
 
 /// Describes a schema's type in a few words.
-fn type_of(schema: &Value) -> Vec<Word<'_>> {
+fn describe_type(schema: &Value) -> Vec<TypeWord<'_>> {
     if let Some(name) = schema["$ref"].as_str().and_then(|target| target.rsplit('/').next()) {
-        return vec![Word::Schema(name)];
+        return vec![TypeWord::Schema(name)];
     }
     for key in ["oneOf", "anyOf", "allOf"] {
         if let Some(choices) = schema[key].as_array() {
-            return either(choices.iter().map(type_of));
+            return join_choices(choices.iter().map(describe_type));
         }
     }
     if let Some(values) = schema["enum"].as_array() {
-        return either(values.iter().map(|value| vec![Word::Value(text(value))]));
+        return join_choices(values.iter().map(|value| vec![TypeWord::Value(text(value))]));
     }
     match &schema["type"] {
         Value::String(kind) if kind == "array" => {
-            let mut words = vec![Word::Text("list of ")];
-            words.extend(type_of(&schema["items"]));
+            let mut words = vec![TypeWord::Text("list of ")];
+            words.extend(describe_type(&schema["items"]));
             words
         }
-        Value::String(kind) => vec![Word::Text(kind)],
-        Value::Array(kinds) => either(kinds.iter().map(|kind| vec![Word::Text(text(kind))])),
+        Value::String(kind) => vec![TypeWord::Text(kind)],
+        Value::Array(kinds) => join_choices(kinds.iter().map(|kind| vec![TypeWord::Text(text(kind))])),
         _ => Vec::new(),
     }
 }
 
 /// Joins the choices with "or", leaving out empty ones.
-fn either<'d>(choices: impl Iterator<Item = Vec<Word<'d>>>) -> Vec<Word<'d>> {
+fn join_choices<'d>(choices: impl Iterator<Item = Vec<TypeWord<'d>>>) -> Vec<TypeWord<'d>> {
     let mut words = Vec::new();
     for choice in choices.filter(|choice| !choice.is_empty()) {
         if !words.is_empty() {
-            words.push(Word::Text(" or "));
+            words.push(TypeWord::Text(" or "));
         }
         words.extend(choice);
     }
@@ -256,20 +260,20 @@ mod tests {
                 { "type": ["string", "null"] },
             ]
         });
-        let or = Word::Text(" or ");
+        let or = TypeWord::Text(" or ");
         let expected = [
-            Word::Text("list of "),
-            Word::Schema("Project"),
+            TypeWord::Text("list of "),
+            TypeWord::Schema("Project"),
             or,
-            Word::Value("a"),
+            TypeWord::Value("a"),
             or,
-            Word::Value("b"),
+            TypeWord::Value("b"),
             or,
-            Word::Text("string"),
+            TypeWord::Text("string"),
             or,
-            Word::Text("null"),
+            TypeWord::Text("null"),
         ];
-        assert_eq!(type_of(&schema), expected);
+        assert_eq!(describe_type(&schema), expected);
     }
 
     #[test]
@@ -287,7 +291,7 @@ mod tests {
                 "schemas": { "Thing": { "properties": { "f": { "type": "boolean", "description": "`yes`" } } } },
             },
         });
-        let html = Reference::read(&document).render().unwrap();
+        let html = ReferenceTemplate::read(&document).render().unwrap();
         for part in [
             "<p>One</p>\n<p>Two</p>",
             "<h2>&#60;tag&#62;</h2>",

@@ -12,7 +12,7 @@ use axum::{
 };
 use db::{
     edges::routes,
-    sign_in::gate_tickets::{self, NewTicket},
+    sign_in::gate_tickets::{self, NewSiteTicket},
 };
 use domain::{
     OrgId,
@@ -20,14 +20,14 @@ use domain::{
     gate,
     limits::GATE_TICKET_LIFE,
     opaque::{self, OpaqueSecret},
-    site::{Gate, Site},
+    site::{Site, SiteGate},
 };
 use serde::Deserialize;
 use url::form_urlencoded;
 
 use super::PageError;
 use crate::{
-    addresses::{OwnPath, paths},
+    addresses::{ConsolePath, paths},
     app::App,
     auth::WebUser,
     extract::Query,
@@ -64,10 +64,10 @@ pub(super) async fn admit(
     Query(query): Query<GateQuery>,
 ) -> Result<Response, PageError> {
     let Some(visitor_hash) = opaque::decode(&query.visitor) else { return Ok(no_such_site()) };
-    let Some((site, org)) = gated_site(&app, &query.host).await? else { return Ok(no_such_site()) };
+    let Some((site, org)) = find_gated_site(&app, &query.host).await? else { return Ok(no_such_site()) };
     app.rate_limits.count(Bucket::GateTicket, person.user.id.as_str()).await.check()?;
     let secret = OpaqueSecret::generate();
-    let ticket = NewTicket {
+    let ticket = NewSiteTicket {
         secret_hash: &secret.hash(),
         visitor_hash: &visitor_hash,
         host: &query.host,
@@ -90,12 +90,12 @@ pub(super) async fn admit(
 }
 
 /// Returns the site at `host` and the organization that it is restricted to, if there is a site with this gate.
-async fn gated_site(app: &App, host: &str) -> Result<Option<(Site, OrgId)>, PageError> {
-    let Some(key) = site_key(app, host) else { return Ok(None) };
+async fn find_gated_site(app: &App, host: &str) -> Result<Option<(Site, OrgId)>, PageError> {
+    let Some(key) = parse_site_key(app, host) else { return Ok(None) };
     let Some(site) = routes::site(&app.db, &key).await?.value else { return Ok(None) };
     let is_over = site.suspended.is_some() || site.expires_at.is_some_and(|end| end <= app.clock.now());
     Ok(match &site.gate {
-        Gate::Org(org) if !is_over => {
+        SiteGate::Org(org) if !is_over => {
             let org = org.clone();
             Some((site, org))
         }
@@ -104,7 +104,7 @@ async fn gated_site(app: &App, host: &str) -> Result<Option<(Site, OrgId)>, Page
 }
 
 /// Parses the site's key from the host exactly as an edge does.
-fn site_key(app: &App, host: &str) -> Option<HostKey> {
+fn parse_site_key(app: &App, host: &str) -> Option<HostKey> {
     match app.addresses.classify(host) {
         HostKind::Site(key) => Some(key),
         HostKind::Api | HostKind::Console | HostKind::Gateway | HostKind::Unknown => None,
@@ -123,7 +123,7 @@ fn members_only(person: &WebUser, query: &GateQuery) -> Response {
         .append_pair("return", &query.r#return)
         .append_pair("visitor", &query.visitor)
         .finish();
-    let back = OwnPath::parse(&format!("{}?{parameters}", paths::GATE));
+    let back = ConsolePath::parse(&format!("{}?{parameters}", paths::GATE));
     let page = MembersOnlyPage { host: &query.host, login: &person.user.vcs_login, return_to: back.as_str() };
     html::page(StatusCode::FORBIDDEN, &page)
 }

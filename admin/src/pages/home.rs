@@ -8,7 +8,7 @@ use axum::{
 };
 use db::{
     orgs,
-    projects::{self, Order, Owners},
+    projects::{self, ProjectOrder, ProjectOwners},
     sign_in::sessions::{self, Session},
 };
 use domain::{Account, OrgName, ProjectName, SessionId, Timestamp, addresses::HostKey, orgs::DisplayName};
@@ -84,7 +84,7 @@ pub(super) async fn show(State(app): State<App>, headers: HeaderMap) -> Result<R
             projects: project_list(&app, Account::Org(org.id.clone())).await?,
         });
     }
-    let sessions = sessions::list_of_user(&app.db, &user.id, now).await?;
+    let sessions = sessions::list_for_user(&app.db, &user.id, now).await?;
     let sessions = sessions.iter().map(|session| session_row(session, &person, now)).collect();
     let page = HomePage { login: &user.vcs_login, email: user.email.as_deref(), projects, orgs, sessions, api };
     Ok(html::page(StatusCode::OK, &page))
@@ -92,7 +92,8 @@ pub(super) async fn show(State(app): State<App>, headers: HeaderMap) -> Result<R
 
 async fn project_list(app: &App, party: Account) -> Result<ProjectList, PageError> {
     let limit = i64::try_from(SHOWN + 1).unwrap_or(i64::MAX);
-    let found = projects::page(&app.db, Owners::Account(&party), None, &Order::Newest(None), limit).await?;
+    let found =
+        projects::page(&app.db, ProjectOwners::Account(&party), None, &ProjectOrder::Newest(None), limit).await?;
     let has_more = found.len() > SHOWN;
     let rows = found.into_iter().take(SHOWN).map(|project| ProjectRow {
         url: match project.host() {
@@ -110,13 +111,13 @@ fn session_row<'a>(session: &'a Session, person: &WebUser, now: Timestamp) -> Se
         id: &session.id,
         browser: &session.browser,
         since: session.created_at.as_datetime().date(),
-        last_used: elapsed(now, session.last_used_at),
+        last_used: format_elapsed(now, session.last_used_at),
         is_this_one: session.id == person.session.id,
     }
 }
 
 /// Formats the time since `then` in words, to the hour.
-fn elapsed(now: Timestamp, then: Timestamp) -> String {
+fn format_elapsed(now: Timestamp, then: Timestamp) -> String {
     let hours = now.since(then).as_secs() / 3_600;
     match hours {
         0 => "within the last hour".to_owned(),
@@ -148,7 +149,7 @@ mod tests {
             id,
             browser: "Firefox on Linux",
             since: now.as_datetime().date(),
-            last_used: elapsed(now, now),
+            last_used: format_elapsed(now, now),
             is_this_one,
         };
         let section = |display_name, projects| OrgSection { name: &org, display_name, role: "an owner", projects };

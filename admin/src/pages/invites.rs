@@ -13,12 +13,12 @@ use time::Date;
 
 use super::{PageError, with_article};
 use crate::{
-    addresses::{OwnPath, paths},
+    addresses::{ConsolePath, paths},
     app::App,
     auth::WebUser,
     extract::Path,
     html,
-    joining::{Joined, join, preview},
+    joining::{AcceptedInvite, join, preview},
     middleware::client::ClientAddress,
     rates::{self, Bucket},
 };
@@ -70,7 +70,7 @@ pub(super) async fn show(
         token: &token,
         path: &path,
         login: person.as_ref().map(|person| &*person.user.vcs_login),
-        sign_in: &app.console.sign_in(&OwnPath::parse(&path)),
+        sign_in: &app.console.sign_in(&ConsolePath::parse(&path)),
     };
     Ok(html::page(StatusCode::OK, &page))
 }
@@ -84,7 +84,7 @@ pub(super) async fn accept(
     if preview(&app, &token).await?.is_none() {
         return Ok(invite_ended());
     }
-    let (Joined { org, role, .. }, propagation) = join(&app, &person.into_caller(), &token).await?;
+    let (AcceptedInvite { org, role, .. }, propagation) = join(&app, &person.into_caller(), &token).await?;
     if app.console_files.is_some() {
         return Ok((propagation, html::see_other(&format!("/orgs/{}?joined", org.name))).into_response());
     }

@@ -11,7 +11,7 @@ use crate::{
     app::App,
     extract::Query,
     html,
-    mail::links::{self, Subscription},
+    mail::links::{self, LetterSubscription},
 };
 
 /// The page of a link: whether the recipient gets this kind of letter, and how to change that.
@@ -26,16 +26,19 @@ struct SubscriptionPage<'a> {
 }
 
 /// Shows whether the recipient gets this kind of letter, without changing anything.
-pub(super) async fn show(State(app): State<App>, Query(link): Query<links::Query>) -> Result<Response, PageError> {
-    let Some(subscription) = Subscription::verify(&app.master_key, &link) else { return Ok(no_link()) };
+pub(super) async fn show(
+    State(app): State<App>,
+    Query(link): Query<links::UnsubscribeQuery>,
+) -> Result<Response, PageError> {
+    let Some(subscription) = LetterSubscription::verify(&app.master_key, &link) else { return Ok(no_link()) };
     page(&app, &subscription).await
 }
 
 pub(super) async fn unsubscribe(
     State(app): State<App>,
-    Query(link): Query<links::Query>,
+    Query(link): Query<links::UnsubscribeQuery>,
 ) -> Result<Response, PageError> {
-    let Some(subscription) = Subscription::verify(&app.master_key, &link) else { return Ok(no_link()) };
+    let Some(subscription) = LetterSubscription::verify(&app.master_key, &link) else { return Ok(no_link()) };
     let mut tx = app.db.begin().await?;
     let kind = subscription.kind().as_str();
     letters::unsubscribe(&mut tx, &subscription.refused_address(), kind, app.clock.now()).await?;
@@ -43,17 +46,20 @@ pub(super) async fn unsubscribe(
     page(&app, &subscription).await
 }
 
-pub(super) async fn subscribe(State(app): State<App>, Query(link): Query<links::Query>) -> Result<Response, PageError> {
-    let Some(subscription) = Subscription::verify(&app.master_key, &link) else { return Ok(no_link()) };
+pub(super) async fn subscribe(
+    State(app): State<App>,
+    Query(link): Query<links::UnsubscribeQuery>,
+) -> Result<Response, PageError> {
+    let Some(subscription) = LetterSubscription::verify(&app.master_key, &link) else { return Ok(no_link()) };
     letters::subscribe(&app.db, &subscription.refused_address(), subscription.kind().as_str()).await?;
     page(&app, &subscription).await
 }
 
-async fn page(app: &App, subscription: &Subscription) -> Result<Response, PageError> {
+async fn page(app: &App, subscription: &LetterSubscription) -> Result<Response, PageError> {
     let (recipient, kind) = (subscription.recipient(), subscription.kind());
     let page = SubscriptionPage {
         recipient: recipient.as_str(),
-        about: kind.about(),
+        about: kind.topic(),
         is_unsubscribed: letters::is_unsubscribed(&app.db, &subscription.refused_address(), kind.as_str()).await?,
         unsubscribe: &subscription.unsubscribe(&app.master_key),
         subscribe: &subscription.subscribe(&app.master_key),

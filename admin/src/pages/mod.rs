@@ -73,7 +73,7 @@ pub fn router(app: &App) -> Router<App> {
 
 /// Middleware that gives up on pages that take too long, with an error page.
 async fn answer_in_time(request: Request, next: Next) -> Result<Response, PageError> {
-    Ok(in_time::answer(State(in_time::WITH_OTHERS), request, next).await?)
+    Ok(in_time::with_timeout(State(in_time::EXTERNAL_TIMEOUT), request, next).await?)
 }
 
 async fn not_found() -> Response {

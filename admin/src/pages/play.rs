@@ -36,13 +36,13 @@ struct PaymentPage<'a> {
 }
 
 #[derive(Deserialize)]
-struct Form {
-    decision: Decision,
+struct PlayForm {
+    decision: PlayDecision,
 }
 
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Decision {
+enum PlayDecision {
     /// Pay, now and later.
     Pay,
     /// Pay now; later charges fail.
@@ -72,22 +72,22 @@ pub(super) async fn decide(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, PageError> {
-    if !session::is_consoles_own(&app, &Method::POST, &headers) {
+    if !session::is_from_console(&app, &Method::POST, &headers) {
         return Ok(session::foreign_form());
     }
     let Some(payment) = find(&app, &id).await? else { return Ok(no_payment()) };
-    let Ok(Form { decision }) = serde_urlencoded::from_bytes(&read_body(body).await?) else {
+    let Ok(PlayForm { decision }) = serde_urlencoded::from_bytes(&read_body(body).await?) else {
         return Ok(page(StatusCode::BAD_REQUEST, &payment));
     };
     let (status, later_charges_pay) = match decision {
-        Decision::Pay => (PlayStatus::Paid, true),
-        Decision::Once => (PlayStatus::Paid, false),
-        Decision::Fail => (PlayStatus::Failed, true),
-        Decision::Cancel => (PlayStatus::Canceled, true),
+        PlayDecision::Pay => (PlayStatus::Paid, true),
+        PlayDecision::Once => (PlayStatus::Paid, false),
+        PlayDecision::Fail => (PlayStatus::Failed, true),
+        PlayDecision::Cancel => (PlayStatus::Canceled, true),
     };
     // A repeated decision changes nothing and redirects like the first.
     play::decide(&app.db, &id, status, later_charges_pay).await?;
-    if let Err(error) = billing::look(&app, &id).await {
+    if let Err(error) = billing::poll_by_provider_id(&app, &id).await {
         // A job tries again; the payer has done their part.
         tracing::warn!("a payment of play money is not settled yet: {error:#}");
     }

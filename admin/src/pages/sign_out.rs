@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::{PageError, sign_in};
 use crate::{
-    addresses::OwnPath,
+    addresses::ConsolePath,
     app::App,
     auth::{
         WebUser,
@@ -24,7 +24,7 @@ use crate::{
 
 /// The fields of all three forms. Each form sends only those that it needs.
 #[derive(Default, Deserialize)]
-struct Form {
+struct SignOutForm {
     #[serde(default)]
     session: String,
     /// The page to return to; set if the person wants to sign in as somebody else.
@@ -37,18 +37,18 @@ pub(super) async fn this_browser(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, PageError> {
-    if !session::is_consoles_own(&app, &Method::POST, &headers) {
+    if !session::is_from_console(&app, &Method::POST, &headers) {
         return Ok(session::foreign_form());
     }
     let form = read_form(body).await?;
-    if let Some(secret) = cookies::secret(&headers, SESSION) {
-        if let Some((own, user)) = sessions::find(&app.db, &secret.hash(), app.clock.now()).await? {
-            session::end(&app, Actor::user(&user, None), &user.id, &own.id).await?;
-        }
+    if let Some(secret) = cookies::secret(&headers, SESSION)
+        && let Some((own, user)) = sessions::find(&app.db, &secret.hash(), app.clock.now()).await?
+    {
+        session::end(&app, Actor::user(&user, None), &user.id, &own.id).await?;
     }
     let next = match form.return_to {
-        Some(back) => format!("{}{}", app.console.origin(), sign_in::sign_in_path(&OwnPath::parse(&back), true)),
-        None => app.console.url(&OwnPath::home()),
+        Some(back) => format!("{}{}", app.console.origin(), sign_in::sign_in_path(&ConsolePath::parse(&back), true)),
+        None => app.console.url(&ConsolePath::home()),
     };
     Ok(signed_out(&next))
 }
@@ -59,17 +59,17 @@ pub(super) async fn everywhere(State(app): State<App>, person: WebUser) -> Resul
     let touched = sessions::end_all(&mut change, &person.user.id).await?;
     change.touch(touched);
     change.commit().await?;
-    Ok(signed_out(&app.console.url(&OwnPath::home())))
+    Ok(signed_out(&app.console.url(&ConsolePath::home())))
 }
 
 pub(super) async fn one_session(State(app): State<App>, person: WebUser, body: Body) -> Result<Response, PageError> {
     if let Ok(id) = read_form(body).await?.session.parse() {
         session::end(&app, Actor::user(&person.user, None), &person.user.id, &id).await?;
     }
-    Ok(html::see_other(&app.console.url(&OwnPath::home())))
+    Ok(html::see_other(&app.console.url(&ConsolePath::home())))
 }
 
-async fn read_form(body: Body) -> Result<Form, PageError> {
+async fn read_form(body: Body) -> Result<SignOutForm, PageError> {
     Ok(serde_urlencoded::from_bytes(&read_body(body).await?).unwrap_or_default())
 }
 

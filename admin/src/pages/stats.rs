@@ -39,13 +39,13 @@ struct StatsPage<'a> {
     width: u64,
     height: u64,
     most: u64,
-    bars: Vec<Bar>,
-    lists: Vec<List<'a>>,
+    bars: Vec<ChartBar>,
+    lists: Vec<TopList<'a>>,
     /// The address of the same statistics as JSON.
     json: &'a str,
 }
 
-struct Bar {
+struct ChartBar {
     x: u64,
     y: u64,
     width: u64,
@@ -53,14 +53,14 @@ struct Bar {
     label: String,
 }
 
-struct List<'a> {
+struct TopList<'a> {
     title: &'a str,
     heading: &'a str,
     counted: &'a str,
-    rows: Vec<Row<'a>>,
+    rows: Vec<TopRow<'a>>,
 }
 
-struct Row<'a> {
+struct TopRow<'a> {
     name: &'a str,
     number: String,
 }
@@ -91,29 +91,29 @@ pub(super) async fn show(
 impl<'a> StatsPage<'a> {
     fn new(stats: &'a PublicStats, today: Date, json: &'a str) -> Self {
         let most = stats.timeline.iter().map(|day| day.pageviews).max().unwrap_or_default();
-        let row = |name: &'a str, number| Row { name, number: grouped(number) };
+        let row = |name: &'a str, number| TopRow { name, number: format_thousands(number) };
         let LiveBots { people, declared, automation, .. } = &stats.bots;
         let views = "Views";
         let lists = vec![
-            List {
+            TopList {
                 title: "Pages",
                 heading: "Path",
                 counted: views,
                 rows: stats.top_pages.iter().map(|page| row(&page.path, page.views)).collect(),
             },
-            List {
+            TopList {
                 title: "Where people came from",
                 heading: "Site",
                 counted: views,
                 rows: stats.top_referrers.iter().map(|site| row(&site.referrer, site.views)).collect(),
             },
-            List {
+            TopList {
                 title: "Countries",
                 heading: "Country",
                 counted: views,
                 rows: stats.top_countries.iter().map(|country| row(&country.country, country.views)).collect(),
             },
-            List {
+            TopList {
                 title: "Who asked",
                 heading: "Kind",
                 counted: "Requests",
@@ -130,9 +130,9 @@ impl<'a> StatsPage<'a> {
             until: stats.timeline.last().map_or("", |day| &day.day),
             oldest: today.saturating_sub(time::Duration::days(DAYS_KEPT.into())),
             today,
-            compared: stats.previous.map(|previous| compared(previous.pageviews, stats.days)),
-            pageviews: grouped(stats.pageviews),
-            requests: grouped(stats.requests),
+            compared: stats.previous.map(|previous| describe_previous(previous.pageviews, stats.days)),
+            pageviews: format_thousands(stats.pageviews),
+            requests: format_thousands(stats.requests),
             sent: size(stats.bytes),
             width: stats.timeline.len() as u64 * DAY,
             height: HEIGHT,
@@ -145,22 +145,22 @@ impl<'a> StatsPage<'a> {
 }
 
 /// Describes the page views of the preceding period of `days` days.
-fn compared(pageviews: u64, days: u16) -> String {
+fn describe_previous(pageviews: u64, days: u16) -> String {
     let before = if days == 1 { "the day".to_owned() } else { format!("the {days} days") };
-    format!("{} in {before} before", grouped(pageviews))
+    format!("{} in {before} before", format_thousands(pageviews))
 }
 
 /// Returns a bar scaled to the highest one; anything above zero is visible.
-fn bar(place: u64, day: &PublicDay, most: u64) -> Bar {
+fn bar(place: u64, day: &PublicDay, most: u64) -> ChartBar {
     let PublicDay { day, pageviews, visitors, .. } = day;
     let height = (u128::from(*pageviews) * u128::from(HEIGHT)).div_ceil(u128::from(most.max(1)));
     let height = u64::try_from(height).unwrap_or(HEIGHT).min(HEIGHT);
     let label = format!("{day}: {pageviews} page views, {visitors} visitors");
-    Bar { x: place * DAY, y: HEIGHT - height, width: BAR, height, label }
+    ChartBar { x: place * DAY, y: HEIGHT - height, width: BAR, height, label }
 }
 
 /// Formats a number with thousands separators: `36,156`.
-fn grouped(number: u64) -> String {
+fn format_thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (place, digit) in digits.chars().enumerate() {
@@ -181,7 +181,10 @@ mod tests {
 
     #[test]
     fn thousands_stand_apart() {
-        assert_eq!([0, 999, 1_000, 36_156, 1_000_000].map(grouped), ["0", "999", "1,000", "36,156", "1,000,000"]);
+        assert_eq!(
+            [0, 999, 1_000, 36_156, 1_000_000].map(format_thousands),
+            ["0", "999", "1,000", "36,156", "1,000,000"]
+        );
     }
 
     #[test]

@@ -9,18 +9,18 @@ pub mod play;
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use config::{Config, Provider, Seller};
+use config::{BillingProvider, Config, InvoiceSeller};
 use domain::{
     Account, Clock, EmailAddress, PaymentId, ReversalId,
     billing::{
         Cents,
-        payment::{PaymentState, Reversal, ReversalState, Sequence},
+        payment::{PaymentSequence, PaymentState, ReversalKind, ReversalState},
     },
 };
 use sqlx::PgPool;
 use url::Url;
 
-use crate::addresses::Console;
+use crate::addresses::ConsoleAddresses;
 
 /// A provider that charges customers. Every call is idempotent.
 #[async_trait]
@@ -48,14 +48,14 @@ pub trait PaymentProvider: Send + Sync {
     -> Result<Option<ProviderPayment>, PaymentError>;
 
     /// Returns the state of the customer's mandate, which permits charges while the customer is absent.
-    async fn mandate(&self, customer_id: &str) -> Result<Mandate, PaymentError>;
+    async fn mandate(&self, customer_id: &str) -> Result<MandateState, PaymentError>;
 
     /// Refunds all or part of a payment; repeated with the same id, returns the existing refund.
     async fn refund(&self, refund: &RefundOrder<'_>) -> Result<ProviderReversal, PaymentError>;
 }
 
 /// The provider of this installation; `None` if `billing.provider` is `none`.
-pub type Payments = Option<Arc<dyn PaymentProvider>>;
+pub type ConfiguredProvider = Option<Arc<dyn PaymentProvider>>;
 
 /// The kind of a payment provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,7 +84,7 @@ pub struct PaymentOrder<'a> {
     /// The provider's id of the customer.
     pub customer_id: &'a str,
     /// Whether the payer is present.
-    pub sequence: Sequence,
+    pub sequence: PaymentSequence,
     /// The amount with VAT.
     pub total: Cents,
     /// The text on the payer's statement.
@@ -137,7 +137,7 @@ pub struct ProviderReversal {
     /// Our id, if we requested it.
     pub order: Option<ReversalId>,
     /// Whether it is a refund or a charge-back.
-    pub kind: Reversal,
+    pub kind: ReversalKind,
     /// The amount.
     pub total: Cents,
     /// The state.
@@ -146,7 +146,7 @@ pub struct ProviderReversal {
 
 /// The state of a customer's permission to be charged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mandate {
+pub enum MandateState {
     /// There is no mandate, or it was withdrawn.
     Missing,
     /// The mandate is pending, for up to three days.
@@ -177,12 +177,12 @@ pub enum PaymentError {
 
 /// Checks that invoices can name the seller as the law requires. A failed start is better than one after the first
 /// payment.
-fn check(seller: &Seller) -> anyhow::Result<()> {
+fn check_seller(seller: &InvoiceSeller) -> anyhow::Result<()> {
     let is_known = seller.registration.as_deref().is_some_and(|number| !number.trim().is_empty());
     anyhow::ensure!(is_known, "billing.seller.registration must be the seller's number in its trade register");
     let number = seller.vat_number.as_ref();
     anyhow::ensure!(
-        seller.country.vat_state().is_none_or(|state| number.is_some_and(|number| number.is_of(state))),
+        seller.country.vat_state().is_none_or(|state| number.is_some_and(|number| number.is_from(state))),
         "billing.seller.vat_number must be the seller's VAT number in {}, because VAT is charged",
         seller.country
     );
@@ -195,22 +195,22 @@ fn check(seller: &Seller) -> anyhow::Result<()> {
 }
 
 /// Creates the configured provider. Fails if its configuration is incomplete.
-pub fn from_config(config: &Config, db: &PgPool, clock: &Clock) -> anyhow::Result<Payments> {
+pub fn from_config(config: &Config, db: &PgPool, clock: &Clock) -> anyhow::Result<ConfiguredProvider> {
     let billing = &config.billing;
     anyhow::ensure!(
-        billing.provider == Provider::None || billing.seller.is_some(),
+        billing.provider == BillingProvider::None || billing.seller.is_some(),
         "billing.seller must name the seller (name, address, postcode, city): plans can be paid here, and every invoice \
          says who sells"
     );
-    if let Some(seller) = billing.seller.as_ref().filter(|_| billing.provider != Provider::None) {
-        check(seller)?;
+    if let Some(seller) = billing.seller.as_ref().filter(|_| billing.provider != BillingProvider::None) {
+        check_seller(seller)?;
     }
     Ok(match billing.provider {
-        Provider::None => None,
-        Provider::Mollie => Some(Arc::new(mollie::Mollie::new(billing, clock.clone())?)),
-        Provider::Play => {
+        BillingProvider::None => None,
+        BillingProvider::Mollie => Some(Arc::new(mollie::MollieProvider::new(billing, clock.clone())?)),
+        BillingProvider::Play => {
             tracing::warn!("billing.provider is \"play\": plans are paid with play money");
-            Some(Arc::new(play::Play::new(db.clone(), Console::new(&config.site), clock.clone())))
+            Some(Arc::new(play::PlayProvider::new(db.clone(), ConsoleAddresses::new(&config.site), clock.clone())))
         }
     })
 }

@@ -5,28 +5,29 @@ use async_trait::async_trait;
 use db::billing::play::{self, NewPlayPayment, PlayPayment, PlayRefund, PlayRefundError, PlayStatus};
 use domain::{
     Account, Clock, EmailAddress, PaymentId,
-    billing::payment::{PaymentState, Reversal, ReversalState, Sequence},
+    billing::payment::{PaymentSequence, PaymentState, ReversalKind, ReversalState},
 };
 use sqlx::PgPool;
 
 use super::{
-    Mandate, PaymentError, PaymentOrder, PaymentProvider, ProviderKind, ProviderPayment, ProviderReversal, RefundOrder,
+    MandateState, PaymentError, PaymentOrder, PaymentProvider, ProviderKind, ProviderPayment, ProviderReversal,
+    RefundOrder,
 };
-use crate::addresses::Console;
+use crate::addresses::ConsoleAddresses;
 
 const METHOD: &str = "play_money";
 const FAILURE: &str = "The payer let it fail, to see what happens.";
 
 /// The play-money provider.
-pub struct Play {
+pub struct PlayProvider {
     db: PgPool,
-    console: Console,
+    console: ConsoleAddresses,
     clock: Clock,
 }
 
-impl Play {
+impl PlayProvider {
     /// Creates the provider, which stores its payments in `db` and lets them be paid on a page of `console`.
-    pub fn new(db: PgPool, console: Console, clock: Clock) -> Self {
+    pub fn new(db: PgPool, console: ConsoleAddresses, clock: Clock) -> Self {
         Self { db, console, clock }
     }
 
@@ -48,14 +49,14 @@ impl Play {
             total,
             method: Some(METHOD.to_owned()),
             failure: (state == PaymentState::Failed).then(|| FAILURE.to_owned()),
-            checkout_url: checkout_url.transpose().map_err(odd)?,
+            checkout_url: checkout_url.transpose().map_err(bad_console_url)?,
             reversals: refunds.into_iter().map(reversal).collect(),
         })
     }
 }
 
 #[async_trait]
-impl PaymentProvider for Play {
+impl PaymentProvider for PlayProvider {
     fn kind(&self) -> ProviderKind {
         ProviderKind::Play
     }
@@ -70,7 +71,7 @@ impl PaymentProvider for Play {
     }
 
     async fn create_payment(&self, order: &PaymentOrder<'_>) -> Result<ProviderPayment, PaymentError> {
-        let id = id_of(order.id);
+        let id = provider_id(order.id);
         let payment = NewPlayPayment {
             id: &id,
             customer_id: order.customer_id,
@@ -78,7 +79,7 @@ impl PaymentProvider for Play {
             total: order.total,
             description: order.description,
             redirect_url: order.redirect_url.as_str(),
-            is_first: order.sequence == Sequence::First,
+            is_first: order.sequence == PaymentSequence::First,
         };
         play::create(&self.db, &payment, self.clock.now()).await.map_err(unavailable)?;
         self.find(&id).await
@@ -93,15 +94,15 @@ impl PaymentProvider for Play {
         order: &PaymentId,
         _customer_id: &str,
     ) -> Result<Option<ProviderPayment>, PaymentError> {
-        match self.find(&id_of(order)).await {
+        match self.find(&provider_id(order)).await {
             Err(PaymentError::Unknown) => Ok(None),
             found => found.map(Some),
         }
     }
 
-    async fn mandate(&self, customer_id: &str) -> Result<Mandate, PaymentError> {
+    async fn mandate(&self, customer_id: &str) -> Result<MandateState, PaymentError> {
         let is_allowed = play::has_mandate(&self.db, customer_id).await.map_err(unavailable)?;
-        Ok(if is_allowed { Mandate::Valid } else { Mandate::Missing })
+        Ok(if is_allowed { MandateState::Valid } else { MandateState::Missing })
     }
 
     async fn refund(&self, refund: &RefundOrder<'_>) -> Result<ProviderReversal, PaymentError> {
@@ -119,13 +120,13 @@ impl PaymentProvider for Play {
     }
 }
 
-fn id_of(order: &PaymentId) -> String {
+fn provider_id(order: &PaymentId) -> String {
     format!("play_{}", order.body())
 }
 
 fn reversal(refund: PlayRefund) -> ProviderReversal {
     let PlayRefund { id, order, total } = refund;
-    ProviderReversal { id, order: Some(order), kind: Reversal::Refund, total, state: ReversalState::Done }
+    ProviderReversal { id, order: Some(order), kind: ReversalKind::Refund, total, state: ReversalState::Done }
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is passed to map_err")]
@@ -133,6 +134,6 @@ fn unavailable(error: sqlx::Error) -> PaymentError {
     PaymentError::Unavailable { reason: format!("the database: {error}"), retry_after: None }
 }
 
-fn odd(error: url::ParseError) -> PaymentError {
+fn bad_console_url(error: url::ParseError) -> PaymentError {
     PaymentError::Unavailable { reason: format!("site.console_url: {error}"), retry_after: None }
 }

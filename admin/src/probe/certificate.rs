@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use certs::chain::Presented;
+use certs::chain::PresentedCertificate;
 use config::Config;
 use domain::{Clock, Hostname, Timestamp, networks::is_global};
 use rustls::{
@@ -26,7 +26,7 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject as _
 use tokio::{net::TcpStream, time::timeout};
 use tokio_rustls::TlsConnector;
 
-use crate::hostnames::{Hostnames, LookError};
+use crate::hostnames::{HostnameResolver, LookError};
 
 /// The timeout of a whole probe: DNS lookup, connection and handshake.
 const LOOK_WAIT: Duration = Duration::from_secs(5);
@@ -39,7 +39,7 @@ const DAY_SECONDS: i64 = 24 * 60 * 60;
 /// Probes the certificates of custom domains. Clones share the public roots.
 #[derive(Clone)]
 pub struct CertificateProbe {
-    hostnames: Hostnames,
+    hostnames: HostnameResolver,
     clock: Clock,
     public_roots: Arc<RootCertStore>,
     /// The files with the roots of our own authorities. They are read for each probe, because `certs local-ca` may
@@ -52,18 +52,18 @@ pub struct CertificateProbe {
 
 /// A certificate presented to visitors.
 #[derive(Debug)]
-pub struct Shown {
+pub struct ProbedCertificate {
     /// The certificate.
-    pub leaf: Presented,
+    pub leaf: PresentedCertificate,
     /// The time at which it was presented.
     pub at: Timestamp,
     /// The reason why browsers reject it; `None` if they accept it.
-    pub flaw: Option<Flaw>,
+    pub flaw: Option<CertificateFlaw>,
 }
 
 /// The reason why browsers reject a certificate. The message addresses the domain's owner.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Flaw {
+pub enum CertificateFlaw {
     /// The certificate has expired.
     #[error("The certificate ended on {0}, and browsers refuse it.")]
     Expired(Timestamp),
@@ -96,7 +96,7 @@ pub enum Flaw {
 
 /// The reason why no certificate was seen. The message addresses the domain's owner.
 #[derive(Debug, thiserror::Error)]
-pub enum Unreachable {
+pub enum ProbeError {
     /// The DNS lookup failed.
     #[error("The domain's addresses could not be looked up; try again in a moment.")]
     Lookup(#[source] LookError),
@@ -117,7 +117,7 @@ pub enum Unreachable {
     NoCertificate,
 }
 
-impl Shown {
+impl ProbedCertificate {
     /// Returns the whole days until the certificate expires; negative if it has expired.
     pub fn days_remaining(&self) -> i64 {
         (self.leaf.not_after.unix_seconds() - self.at.unix_seconds()).div_euclid(DAY_SECONDS)
@@ -132,7 +132,7 @@ impl Shown {
 
 impl CertificateProbe {
     /// Creates a probe of the configured port, at the addresses that `hostnames` finds.
-    pub fn new(config: &Config, hostnames: Hostnames, clock: Clock) -> Self {
+    pub fn new(config: &Config, hostnames: HostnameResolver, clock: Clock) -> Self {
         let mut public_roots = RootCertStore::empty();
         let native = rustls_native_certs::load_native_certs();
         let (known, _) = public_roots.add_parsable_certificates(native.certs);
@@ -153,50 +153,53 @@ impl CertificateProbe {
     }
 
     /// Returns the certificate that visitors of `domain` see now.
-    pub async fn look(&self, domain: &Hostname) -> Result<Shown, Unreachable> {
-        timeout(LOOK_WAIT, self.connect_and_look(domain))
+    pub async fn probe(&self, domain: &Hostname) -> Result<ProbedCertificate, ProbeError> {
+        timeout(LOOK_WAIT, self.connect_and_probe(domain))
             .await
-            .unwrap_or_else(|_| Err(Unreachable::TimedOut(LOOK_WAIT.as_secs())))
+            .unwrap_or_else(|_| Err(ProbeError::TimedOut(LOOK_WAIT.as_secs())))
     }
 
-    async fn connect_and_look(&self, domain: &Hostname) -> Result<Shown, Unreachable> {
-        let addresses = self.hostnames.addresses(domain).await.map_err(Unreachable::Lookup)?;
+    async fn connect_and_probe(&self, domain: &Hostname) -> Result<ProbedCertificate, ProbeError> {
+        let addresses = self.hostnames.addresses(domain).await.map_err(ProbeError::Lookup)?;
         let addresses = permitted(&addresses, self.allow_private)?;
         let stream = self.connect(&addresses).await?;
         self.handshake(stream, domain).await
     }
 
     /// Connects to the first of these addresses that accepts the connection. It does not look up the name again.
-    async fn connect(&self, addresses: &[IpAddr]) -> Result<TcpStream, Unreachable> {
-        let mut last = Unreachable::NoAddress;
+    async fn connect(&self, addresses: &[IpAddr]) -> Result<TcpStream, ProbeError> {
+        let mut last = ProbeError::NoAddress;
         for address in addresses.iter().take(MOST_ADDRESSES) {
             match timeout(CONNECT_WAIT, TcpStream::connect((*address, self.port))).await {
                 Ok(Ok(stream)) => return Ok(stream),
-                Ok(Err(_)) | Err(_) => last = Unreachable::NoConnection(*address, self.port),
+                Ok(Err(_)) | Err(_) => last = ProbeError::NoConnection(*address, self.port),
             }
         }
         Err(last)
     }
 
-    async fn handshake(&self, stream: TcpStream, domain: &Hostname) -> Result<Shown, Unreachable> {
+    async fn handshake(&self, stream: TcpStream, domain: &Hostname) -> Result<ProbedCertificate, ProbeError> {
         let at = self.clock.now();
-        let witness =
-            Arc::new(Witness { judge: self.judge().await, provider: self.provider.clone(), seen: Mutex::default() });
-        let config = self.client_config(&witness, at).map_err(|_| Unreachable::NoCertificate)?;
-        let name = ServerName::try_from(domain.to_string()).map_err(|_| Unreachable::NoCertificate)?;
+        let witness = Arc::new(RecordingVerifier {
+            judge: self.build_verifier().await,
+            provider: self.provider.clone(),
+            seen: Mutex::default(),
+        });
+        let config = self.client_config(&witness, at).map_err(|_| ProbeError::NoCertificate)?;
+        let name = ServerName::try_from(domain.to_string()).map_err(|_| ProbeError::NoCertificate)?;
         let finished = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
         let seen = witness.seen.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let (leaf, verdict) = seen.ok_or(Unreachable::NoCertificate)?;
-        let leaf = Presented::read(&leaf).ok_or(Unreachable::NoCertificate)?;
+        let (leaf, verdict) = seen.ok_or(ProbeError::NoCertificate)?;
+        let leaf = PresentedCertificate::read(&leaf).ok_or(ProbeError::NoCertificate)?;
         let flaw = match verdict {
             Err(error) => Some(flaw(&error, &leaf, domain)),
-            Ok(()) => finished.is_err().then_some(Flaw::Unproved),
+            Ok(()) => finished.is_err().then_some(CertificateFlaw::Unproved),
         };
-        Ok(Shown { leaf, at, flaw })
+        Ok(ProbedCertificate { leaf, at, flaw })
     }
 
-    fn client_config(&self, witness: &Arc<Witness>, at: Timestamp) -> Result<ClientConfig, TlsError> {
-        let mut config = ClientConfig::builder_with_details(self.provider.clone(), Arc::new(Instant(at)))
+    fn client_config(&self, witness: &Arc<RecordingVerifier>, at: Timestamp) -> Result<ClientConfig, TlsError> {
+        let mut config = ClientConfig::builder_with_details(self.provider.clone(), Arc::new(FixedTime(at)))
             .with_protocol_versions(&[&TLS13, &TLS12])?
             .dangerous()
             .with_custom_certificate_verifier(witness.clone())
@@ -207,7 +210,7 @@ impl CertificateProbe {
     }
 
     /// Returns a verifier like that of browsers; `None` if no root is trusted.
-    async fn judge(&self) -> Option<Arc<WebPkiServerVerifier>> {
+    async fn build_verifier(&self) -> Option<Arc<WebPkiServerVerifier>> {
         let mut roots = RootCertStore::clone(&self.public_roots);
         for path in &*self.own_roots {
             match read_roots(path).await {
@@ -226,32 +229,35 @@ async fn read_roots(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>>
     Ok(CertificateDer::pem_slice_iter(&pem).collect::<Result<_, _>>()?)
 }
 
-fn permitted(addresses: &[IpAddr], allow_private: bool) -> Result<Vec<IpAddr>, Unreachable> {
+fn permitted(addresses: &[IpAddr], allow_private: bool) -> Result<Vec<IpAddr>, ProbeError> {
     let permitted: Vec<_> = addresses.iter().copied().filter(|address| allow_private || is_global(*address)).collect();
     match addresses.first() {
-        None => Err(Unreachable::NoAddress),
-        Some(first) if permitted.is_empty() => Err(Unreachable::Private(*first)),
+        None => Err(ProbeError::NoAddress),
+        Some(first) if permitted.is_empty() => Err(ProbeError::Private(*first)),
         Some(_) => Ok(permitted),
     }
 }
 
-fn flaw(error: &TlsError, leaf: &Presented, domain: &Hostname) -> Flaw {
+fn flaw(error: &TlsError, leaf: &PresentedCertificate, domain: &Hostname) -> CertificateFlaw {
     // Check the name before the issuer: a certificate for another name means another server, or one that does not know
     // the domain.
     if !leaf.names.iter().any(|name| is_for(name, domain)) {
         let shown = leaf.names.first().or(leaf.subject.as_ref());
-        return Flaw::OtherName { shown: shown.map_or("no name", String::as_str).to_owned(), domain: domain.clone() };
+        return CertificateFlaw::OtherName {
+            shown: shown.map_or("no name", String::as_str).to_owned(),
+            domain: domain.clone(),
+        };
     }
-    let TlsError::InvalidCertificate(error) = error else { return Flaw::Unverified };
+    let TlsError::InvalidCertificate(error) = error else { return CertificateFlaw::Unverified };
     match error {
-        CertificateError::Expired | CertificateError::ExpiredContext { .. } => Flaw::Expired(leaf.not_after),
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => CertificateFlaw::Expired(leaf.not_after),
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
-            Flaw::NotYetValid(leaf.not_before)
+            CertificateFlaw::NotYetValid(leaf.not_before)
         }
-        _ if leaf.is_self_issued => Flaw::SelfSigned,
+        _ if leaf.is_self_issued => CertificateFlaw::SelfSigned,
         // `BadSignature` comes from an authority that only shares the name of a trusted one.
-        CertificateError::UnknownIssuer | CertificateError::BadSignature => Flaw::UnknownIssuer,
-        _ => Flaw::Unverified,
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => CertificateFlaw::UnknownIssuer,
+        _ => CertificateFlaw::Unverified,
     }
 }
 
@@ -264,9 +270,9 @@ fn is_for(name: &str, domain: &Hostname) -> bool {
 
 /// A clock with a fixed time, so that observation and verdict are of the same instant.
 #[derive(Debug)]
-struct Instant(Timestamp);
+struct FixedTime(Timestamp);
 
-impl TimeProvider for Instant {
+impl TimeProvider for FixedTime {
     fn current_time(&self) -> Option<UnixTime> {
         Some(UnixTime::since_unix_epoch(Duration::from_millis(self.0.unix_millis())))
     }
@@ -274,13 +280,13 @@ impl TimeProvider for Instant {
 
 /// Completes the handshake with any certificate, and records it with the verifier's verdict. The server must still
 /// prove possession of the key.
-struct Witness {
+struct RecordingVerifier {
     judge: Option<Arc<WebPkiServerVerifier>>,
     provider: Arc<CryptoProvider>,
     seen: Mutex<Option<(CertificateDer<'static>, Result<(), TlsError>)>>,
 }
 
-impl ServerCertVerifier for Witness {
+impl ServerCertVerifier for RecordingVerifier {
     fn verify_server_cert(
         &self,
         leaf: &CertificateDer<'_>,
@@ -320,7 +326,7 @@ impl ServerCertVerifier for Witness {
     }
 }
 
-impl fmt::Debug for Witness {
+impl fmt::Debug for RecordingVerifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Witness").finish_non_exhaustive()
     }
@@ -339,13 +345,13 @@ mod tests {
         let private = ["127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::a9fe:a9fe", "169.254.169.254", "fd00::1"];
         for address in private {
             let error = permitted(&addresses(&[address]), false).unwrap_err();
-            assert!(matches!(error, Unreachable::Private(_)), "{address}");
+            assert!(matches!(error, ProbeError::Private(_)), "{address}");
             let mixed = addresses(&[address, "1.1.1.1", "2606:4700::1111"]);
             assert_eq!(permitted(&mixed, false).unwrap(), mixed[1..], "{address}");
         }
         assert_eq!(permitted(&addresses(&private), true).unwrap(), addresses(&private));
         for allow_private in [false, true] {
-            assert!(matches!(permitted(&[], allow_private), Err(Unreachable::NoAddress)));
+            assert!(matches!(permitted(&[], allow_private), Err(ProbeError::NoAddress)));
         }
     }
 
@@ -354,7 +360,7 @@ mod tests {
         let at = Timestamp::from_unix_millis(1_800_000_000_000);
         let flaw_of = |names: &[&str], error: CertificateError| {
             let names = names.iter().map(|&name| name.to_owned()).collect();
-            let leaf = Presented {
+            let leaf = PresentedCertificate {
                 issuer: "CA".into(),
                 subject: None,
                 names,
@@ -370,7 +376,7 @@ mod tests {
             assert!(said.contains(&format!("is for {shown}, and not for www.example.com")), "{said}");
         }
         for names in [["WWW.example.com"], ["*.example.com"]] {
-            assert_eq!(flaw_of(&names, CertificateError::UnknownIssuer), Flaw::SelfSigned);
+            assert_eq!(flaw_of(&names, CertificateError::UnknownIssuer), CertificateFlaw::SelfSigned);
         }
     }
 
@@ -378,7 +384,7 @@ mod tests {
     fn days_are_counted_in_whole_ones_from_the_instant_that_is_shown() {
         let at = Timestamp::from_unix_millis(1_800_000_000_000);
         let shown = |not_after: Timestamp| {
-            let leaf = Presented {
+            let leaf = PresentedCertificate {
                 issuer: "CA".into(),
                 subject: None,
                 names: vec!["a.example".into(), "b.example".into()],
@@ -386,7 +392,7 @@ mod tests {
                 not_after,
                 is_self_issued: false,
             };
-            Shown { leaf, at, flaw: None }
+            ProbedCertificate { leaf, at, flaw: None }
         };
         let day = Duration::from_hours(24);
         let minute = Duration::from_mins(1);

@@ -3,24 +3,24 @@
 use std::fs::File;
 
 use db::{
-    audit::{Actor, Entry},
-    code_host::repo_deploys::{self, Claim},
+    audit::{Actor, NewAuditEntry},
+    code_host::repo_deploys::{self, PushClaim},
     permits::{Deploy, ProjectPermit},
     projects::{
-        deployments::{self, Content, UploadError},
-        suspension::{self, Suspended},
+        deployments::{self, UploadContent, UploadError},
+        suspension::{self, SuspendedError},
     },
     quotas::QuotaError,
 };
 use domain::{DeploymentId, audit::Action, plans::LimitReached, repo::CommitSha};
-use packs::{Format, Root, WriteError};
+use packs::{PublishRoot, UploadFormat, WriteError};
 
 use super::room;
 use crate::{
     app::App,
     auth::{
         Caller,
-        second_look::{self, Subject},
+        second_look::{self, AccessSubject},
     },
     edges::Propagation,
     error::{ApiError, Code},
@@ -32,13 +32,13 @@ pub(crate) struct Publication<'a> {
     pub(crate) caller: Option<&'a Caller>,
     pub(crate) project: &'a ProjectPermit<Deploy>,
     pub(crate) file: File,
-    pub(crate) format: Format,
-    pub(crate) root: Root,
+    pub(crate) format: UploadFormat,
+    pub(crate) root: PublishRoot,
     /// The push that it comes from, with the commit. It does not go live if a newer push has arrived.
-    pub(crate) push: Option<(&'a Claim, &'a CommitSha)>,
+    pub(crate) push: Option<(&'a PushClaim, &'a CommitSha)>,
 }
 
-pub(crate) struct Live {
+pub(crate) struct LiveDeployment {
     /// How many edges have applied it.
     pub(crate) propagation: Propagation,
     /// Which parts of the upload were left out, and why.
@@ -56,7 +56,7 @@ pub(crate) enum GoLiveError {
     Gone,
     /// The operator has suspended the project, its owner or the publisher.
     #[error(transparent)]
-    Suspended(#[from] Suspended),
+    Suspended(#[from] SuspendedError),
     /// The uploader may no longer publish to the project.
     #[error("the right to publish was taken away")]
     Refused(ApiError),
@@ -73,22 +73,26 @@ pub(crate) enum GoLiveError {
 }
 
 /// Publishes the deployment `id`, whose record is `uploading`.
-pub(crate) async fn go_live(app: &App, id: &DeploymentId, publication: Publication<'_>) -> Result<Live, GoLiveError> {
+pub(crate) async fn go_live(
+    app: &App,
+    id: &DeploymentId,
+    publication: Publication<'_>,
+) -> Result<LiveDeployment, GoLiveError> {
     let Publication { actor, caller, project, file, format, root, push } = publication;
     let bytes = file.metadata().map_or(u64::MAX, |file| file.len());
     let turn = app.bounds.publish(&project.payer(), bytes).await.map_err(GoLiveError::Busy)?;
     // Others may have used up the plan while this was received and waited: do not write a pack in vain.
-    let is_room = async { Ok::<_, GoLiveError>(room::in_plan(app, project).await?) };
+    let is_room = async { Ok::<_, GoLiveError>(room::check_plan(app, project).await?) };
     db::in_time(is_room).await?;
     // Compare with what visitors have seen so far: an unchanged file keeps its `Last-Modified`.
     let earlier = project.active_deployment_id.as_ref();
     let pack = app.store.write_root(id, file, format, root, earlier, app.clock.now()).await?;
     drop(turn);
-    let content = Content { files: pack.files, bytes: pack.bytes, stored_bytes: pack.stored_bytes };
+    let content = UploadContent { files: pack.files, bytes: pack.bytes, stored_bytes: pack.stored_bytes };
     let promote = async {
         let mut change = app.change(actor).await?;
         let now = change.now();
-        let mut entry = Entry::of_project(Action::DeploymentUpload, project).with("deployment", id.as_str());
+        let mut entry = NewAuditEntry::for_project(Action::DeploymentUpload, project).with("deployment", id.as_str());
         if let Some((claim, sha)) = push {
             if !repo_deploys::finish(&mut change, claim, sha).await? {
                 return Err(GoLiveError::Overtaken);
@@ -96,22 +100,22 @@ pub(crate) async fn go_live(app: &App, id: &DeploymentId, publication: Publicati
             entry = entry.with("git_sha", sha.as_str());
         }
         // An upload takes time: the uploader may be suspended by now.
-        if let Some(suspended) = suspension::of_actor(&mut *change, actor, project.org_id.as_ref()).await? {
+        if let Some(suspended) = suspension::find_for_actor(&mut *change, actor, project.org_id.as_ref()).await? {
             return Err(suspended.into());
         }
         let touched = deployments::promote(&mut change, project, id, content, app.plans(), now).await?;
         // The upload and its pack take time: the token, the session or the membership may have ended meanwhile. The
         // project is locked by now, so it cannot move before the commit.
         if let Some(caller) = caller {
-            let subject = Subject::Project(project);
-            second_look::confirm(&mut change, caller, subject, now).await.map_err(GoLiveError::Refused)?;
+            let subject = AccessSubject::Project(project);
+            second_look::recheck(&mut change, caller, subject, now).await.map_err(GoLiveError::Refused)?;
         }
         change.audit(entry);
         change.touch(touched);
         Ok(change.commit().await?)
     };
     match db::in_time(promote).await {
-        Ok(propagation) => Ok(Live { propagation, warnings: pack.warnings }),
+        Ok(propagation) => Ok(LiveDeployment { propagation, warnings: pack.warnings }),
         Err(
             error @ (GoLiveError::Gone
             | GoLiveError::Suspended(_)

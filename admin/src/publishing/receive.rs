@@ -5,17 +5,17 @@
 use std::{fs::File, path::Path, time::Duration};
 
 use axum::{body::Body, http::HeaderMap};
-use db::projects::deployments::Origin;
+use db::projects::deployments::UploadOrigin;
 use domain::{PayingAccount, limits::UPLOAD_BYTES, line, size};
-use fairness::Held;
+use fairness::HeldAmount;
 use futures_util::StreamExt as _;
 use http::{HeaderName, header};
-use packs::{Format, StoreError, WriteError};
+use packs::{StoreError, UploadFormat, WriteError};
 use sha2::{Digest as _, Sha256};
 use tokio::{io::AsyncWriteExt as _, time::Instant};
 
 use crate::{
-    bounds::{AccountTurn, Bounds, SPOOL_RETRY},
+    bounds::{AccountPermit, ConcurrencyLimits, SPOOL_RETRY},
     error::{ApiError, Code, PossibleError},
     metrics,
 };
@@ -70,15 +70,15 @@ pub const UPLOAD_ERRORS: &[PossibleError] = &[
 /// One of an account's limited concurrent uploads, held until it is dropped.
 #[derive(Debug)]
 pub struct UploadSlot {
-    _turn: AccountTurn,
+    _turn: AccountPermit,
     /// The room that the body takes in the spool.
-    spool: Held<PayingAccount>,
-    bounds: Bounds,
+    spool: HeldAmount<PayingAccount>,
+    bounds: ConcurrencyLimits,
 }
 
 /// A received body. The file has no name, so it is deleted when this is dropped.
 #[derive(Debug)]
-pub struct Received {
+pub struct ReceivedBody {
     /// The body.
     pub file: File,
     /// The body's SHA-256.
@@ -90,31 +90,35 @@ pub struct Received {
 impl UploadSlot {
     /// Waits for a slot of `account` for the upload with these headers. The body is still unread, so a refused upload
     /// can go to another admin.
-    pub async fn wait(bounds: &Bounds, account: &PayingAccount, headers: &HeaderMap) -> Result<Self, ApiError> {
+    pub async fn wait(
+        bounds: &ConcurrencyLimits,
+        account: &PayingAccount,
+        headers: &HeaderMap,
+    ) -> Result<Self, ApiError> {
         bounds.check_spool(account, length(headers).unwrap_or_default())?;
         Ok(Self { _turn: bounds.upload(account).await?, spool: bounds.spool(account), bounds: bounds.clone() })
     }
 
     /// Writes the body to an unnamed file in `folder`.
-    pub async fn receive(mut self, body: Body, folder: &Path) -> Result<Received, ApiError> {
+    pub async fn receive(mut self, body: Body, folder: &Path) -> Result<ReceivedBody, ApiError> {
         let (spool, bounds) = (&mut self.spool, &self.bounds);
-        let spooled = |bytes| spool.grow(bytes).map_err(|refused| bounds.spool_refuses(refused));
+        let spooled = |bytes| spool.grow(bytes).map_err(|refused| bounds.spool_full_error(refused));
         let (file, sha256) = receive(body, folder, spooled).await?;
-        Ok(Received { file, sha256, slot: self })
+        Ok(ReceivedBody { file, sha256, slot: self })
     }
 }
 
-const FORMATS: [(&str, Format); 5] = [
-    ("application/gzip", Format::TarGzip),
-    ("application/x-gzip", Format::TarGzip),
-    ("application/zip", Format::Zip),
+const FORMATS: [(&str, UploadFormat); 5] = [
+    ("application/gzip", UploadFormat::TarGzip),
+    ("application/x-gzip", UploadFormat::TarGzip),
+    ("application/zip", UploadFormat::Zip),
     // Windows uses this type.
-    ("application/x-zip-compressed", Format::Zip),
-    ("application/zstd", Format::TarZstd),
+    ("application/x-zip-compressed", UploadFormat::Zip),
+    ("application/zstd", UploadFormat::TarZstd),
 ];
 
 /// Checks the headers of an upload. Returns the format of its archive.
-pub fn check(headers: &HeaderMap) -> Result<Format, ApiError> {
+pub fn check_headers(headers: &HeaderMap) -> Result<UploadFormat, ApiError> {
     let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let media_type = content_type.split(';').next().unwrap_or_default().trim();
     let format = FORMATS.iter().find(|(name, _)| media_type.eq_ignore_ascii_case(name));
@@ -131,8 +135,12 @@ pub fn check(headers: &HeaderMap) -> Result<Format, ApiError> {
 
 /// Returns what the format contributes to the shape of a request, against which its `Idempotency-Key` is compared. Gzip
 /// contributes nothing, because earlier versions had only that format.
-pub fn shape(format: Format) -> Option<&'static str> {
-    FORMATS.iter().find(|(_, known)| *known == format).map(|&(name, _)| name).filter(|_| format != Format::TarGzip)
+pub fn format_shape(format: UploadFormat) -> Option<&'static str> {
+    FORMATS
+        .iter()
+        .find(|(_, known)| *known == format)
+        .map(|&(name, _)| name)
+        .filter(|_| format != UploadFormat::TarGzip)
 }
 
 fn length(headers: &HeaderMap) -> Option<u64> {
@@ -146,7 +154,7 @@ async fn receive(
     folder: &Path,
     mut spooled: impl FnMut(u64) -> Result<(), ApiError>,
 ) -> Result<(File, [u8; 32]), ApiError> {
-    let spool = tempfile::tempfile_in(folder).map_err(no_spool)?;
+    let spool = tempfile::tempfile_in(folder).map_err(spool_error)?;
     let mut spool = tokio::io::BufWriter::with_capacity(WRITE_BUFFER, tokio::fs::File::from_std(spool));
     let mut chunks = body.into_data_stream();
     let mut sha256 = Sha256::new();
@@ -169,12 +177,12 @@ async fn receive(
         }
         spooled(chunk.len() as u64)?;
         sha256.update(&chunk);
-        spool.write_all(&chunk).await.map_err(no_spool)?;
+        spool.write_all(&chunk).await.map_err(spool_error)?;
     }
     if received == 0 {
         return Err(ApiError::new(Code::InvalidArchive, "The body is empty; send an archive."));
     }
-    spool.flush().await.map_err(no_spool)?;
+    spool.flush().await.map_err(spool_error)?;
     let file = spool.into_inner().into_std().await;
     Ok((file, sha256.finalize().into()))
 }
@@ -186,13 +194,13 @@ fn slowest_pace(received: u64) -> Duration {
 
 /// Returns the origin of an upload. The headers are for people to read: they are recorded as sent, without unprintable
 /// characters.
-pub fn origin(headers: &HeaderMap, created_by: String) -> Origin {
+pub fn origin(headers: &HeaderMap, created_by: String) -> UploadOrigin {
     let recorded = |name| {
         let text = String::from_utf8_lossy(headers.get(name)?.as_bytes()).into_owned();
-        let printable = line::visible(&text, ORIGIN_CHARS);
+        let printable = line::strip_hidden(&text, ORIGIN_CHARS);
         Some(printable.trim().to_owned()).filter(|text| !text.is_empty())
     };
-    Origin { cli_version: recorded(CLI_VERSION), git_sha: recorded(GIT_SHA), created_by: Some(created_by) }
+    UploadOrigin { cli_version: recorded(CLI_VERSION), git_sha: recorded(GIT_SHA), created_by: Some(created_by) }
 }
 
 fn too_large() -> ApiError {
@@ -203,10 +211,10 @@ fn too_slow() -> ApiError {
     ApiError::new(Code::RequestTimeout, "The upload stood still or was too slow; please try again.")
 }
 
-pub(super) fn no_spool(error: std::io::Error) -> ApiError {
+pub(super) fn spool_error(error: std::io::Error) -> ApiError {
     metrics::upload_refused("spool");
     let message = "The upload cannot be kept at the moment; please try again in a moment.";
-    ApiError::new(Code::Busy, message).retry_after(SPOOL_RETRY).of_this_admin().caused_by(error)
+    ApiError::new(Code::Busy, message).retry_after(SPOOL_RETRY).retry_elsewhere().caused_by(error)
 }
 
 impl From<WriteError> for ApiError {
@@ -214,17 +222,17 @@ impl From<WriteError> for ApiError {
         match error {
             WriteError::Archive(error) if error.is_too_large() => Self::new(Code::PayloadTooLarge, error.to_string()),
             WriteError::Archive(error) => Self::new(Code::InvalidArchive, error.to_string()),
-            WriteError::Store(error) => store_failed(error),
+            WriteError::Store(error) => store_error(error),
         }
     }
 }
 
 /// Returns the error for an upload that the store does not accept. A temporary failure may pass; a missing bucket or
 /// folder is for the operator to repair.
-pub(crate) fn store_failed(error: StoreError) -> ApiError {
-    if error.is_passing() {
+pub(crate) fn store_error(error: StoreError) -> ApiError {
+    if error.is_transient() {
         metrics::store_failed();
-        ApiError::no_store().caused_by(error)
+        ApiError::store_unavailable().caused_by(error)
     } else {
         ApiError::internal(error)
     }
@@ -243,20 +251,21 @@ mod tests {
     #[test]
     fn only_archives_of_allowed_length_are_let_in() {
         for (media_type, format) in FORMATS {
-            assert_eq!(check(&headers(&[(header::CONTENT_TYPE, media_type)])).unwrap(), format);
+            assert_eq!(check_headers(&headers(&[(header::CONTENT_TYPE, media_type)])).unwrap(), format);
         }
         for good in ["application/gzip", "Application/X-GZIP", "application/gzip; charset=binary"] {
-            assert!(check(&headers(&[(header::CONTENT_TYPE, good)])).is_ok(), "{good}");
+            assert!(check_headers(&headers(&[(header::CONTENT_TYPE, good)])).is_ok(), "{good}");
         }
         for bad in
             ["application/x-tar", "application/zipped", "application/gzipped", "", "text/plain; application/gzip"]
         {
-            let code = check(&headers(&[(header::CONTENT_TYPE, bad)])).unwrap_err().code();
+            let code = check_headers(&headers(&[(header::CONTENT_TYPE, bad)])).unwrap_err().code();
             assert_eq!(code, Code::UnsupportedMediaType, "{bad}");
         }
-        assert!(check(&HeaderMap::new()).is_err());
-        let length =
-            |text| check(&headers(&[(header::CONTENT_TYPE, "application/gzip"), (header::CONTENT_LENGTH, text)]));
+        assert!(check_headers(&HeaderMap::new()).is_err());
+        let length = |text| {
+            check_headers(&headers(&[(header::CONTENT_TYPE, "application/gzip"), (header::CONTENT_LENGTH, text)]))
+        };
         assert!(length("104857600").is_ok());
         assert_eq!(length("104857601").unwrap_err().code(), Code::PayloadTooLarge);
     }
@@ -290,7 +299,7 @@ mod tests {
         use std::io::{Read as _, Seek as _};
         let folder = tempfile::tempdir().unwrap();
         let (mut file, sha256) = receive(Body::from("abc"), folder.path(), |_| Ok(())).await.unwrap();
-        let full = receive(Body::from("abc"), folder.path(), |_| Err(crate::bounds::too_much())).await.unwrap_err();
+        let full = receive(Body::from("abc"), folder.path(), |_| Err(crate::bounds::overloaded())).await.unwrap_err();
         assert_eq!(full.code(), Code::Busy);
         assert_eq!(hex::encode(&sha256[..4]), "ba7816bf");
         file.rewind().unwrap();

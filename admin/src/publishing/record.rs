@@ -9,17 +9,17 @@ use tokio::sync::oneshot;
 use crate::{app::App, error::ApiError};
 
 /// Guards a deployment's record: if it is dropped before the record has an outcome, it writes one.
-pub(crate) struct UploadRecord {
+pub(crate) struct UploadGuard {
     app: App,
     id: DeploymentId,
-    on_drop: Ending,
-    /// A sender that is dropped once the record is settled or deleted; [`received`](Self::received) returns the
+    on_drop: DropAction,
+    /// A sender that is dropped once the record is settled or deleted; [`mark_received`](Self::mark_received) returns the
     /// receiving end.
     unsettled: Option<oneshot::Sender<()>>,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Ending {
+pub(crate) enum DropAction {
     /// The upload failed, for this reason.
     Fail(&'static str),
     /// The record is deleted: the request repeated an earlier one, and got its response.
@@ -27,8 +27,8 @@ pub(crate) enum Ending {
     Ended,
 }
 
-impl UploadRecord {
-    pub(crate) fn new(app: &App, id: DeploymentId, on_drop: Ending) -> Self {
+impl UploadGuard {
+    pub(crate) fn new(app: &App, id: DeploymentId, on_drop: DropAction) -> Self {
         Self { app: app.clone(), id, on_drop, unsettled: None }
     }
 
@@ -43,9 +43,9 @@ impl UploadRecord {
     /// Marks the body as received. If the guard is dropped from here on, the record is deleted, because the request may
     /// be a repetition. Its response must wait for the returned future: clients never see a record that is about to be
     /// deleted.
-    pub(crate) fn received(mut self) -> (Self, impl Future<Output = ()>) {
+    pub(crate) fn mark_received(mut self) -> (Self, impl Future<Output = ()>) {
         let (unsettled, settled) = oneshot::channel();
-        self.on_drop = Ending::Discard;
+        self.on_drop = DropAction::Discard;
         self.unsettled = Some(unsettled);
         let settled = async {
             // The channel carries no message: this waits for the sender to be dropped.
@@ -55,15 +55,15 @@ impl UploadRecord {
     }
 
     /// Marks the processing as started. If the guard is dropped from here on, the record fails.
-    pub(crate) fn started(mut self) -> Self {
-        self.on_drop = Ending::Fail("The upload was cut off on our side; please try again.");
+    pub(crate) fn mark_started(mut self) -> Self {
+        self.on_drop = DropAction::Fail("The upload was cut off on our side; please try again.");
         self.unsettled = None;
         self
     }
 
     /// Ends the guard, because the record has its outcome. Returns `outcome`.
-    pub(crate) fn ended<T>(mut self, outcome: T) -> T {
-        self.on_drop = Ending::Ended;
+    pub(crate) fn finish<T>(mut self, outcome: T) -> T {
+        self.on_drop = DropAction::Ended;
         outcome
     }
 
@@ -73,28 +73,28 @@ impl UploadRecord {
         {
             tracing::warn!(error = %unrecorded, deployment = %self.id, "a failed upload is left to the job");
         }
-        self.on_drop = Ending::Ended;
+        self.on_drop = DropAction::Ended;
         error
     }
 }
 
-impl Drop for UploadRecord {
+impl Drop for UploadGuard {
     fn drop(&mut self) {
         let (db, id, now) = (self.app.db.clone(), self.id.clone(), self.app.clock.now());
         let unsettled = self.unsettled.take();
-        let ending = mem::replace(&mut self.on_drop, Ending::Ended);
+        let ending = mem::replace(&mut self.on_drop, DropAction::Ended);
         let end = async move {
             let ended = match ending {
-                Ending::Fail(reason) => db::in_time(deployments::fail(&db, &id, reason, now)).await,
-                Ending::Discard => db::in_time(deployments::discard(&db, &id)).await,
-                Ending::Ended => Ok(()),
+                DropAction::Fail(reason) => db::in_time(deployments::fail(&db, &id, reason, now)).await,
+                DropAction::Discard => db::in_time(deployments::discard(&db, &id)).await,
+                DropAction::Ended => Ok(()),
             };
             if let Err(error) = ended {
                 tracing::warn!(%error, deployment = %id, "an upload that ended early is left to the job");
             }
             drop(unsettled);
         };
-        if !matches!(ending, Ending::Ended) {
+        if !matches!(ending, DropAction::Ended) {
             self.app.tasks.spawn(end);
         }
     }

@@ -10,12 +10,12 @@ use db::{
     quotas::{self, QuotaError},
 };
 use domain::Account;
-use packs::{Space, StoreError};
+use packs::{DiskSpace, StoreError};
 
 use crate::{
     app::App,
     error::{ApiError, Code},
-    middleware::idempotency::Attempt,
+    middleware::idempotency::AttemptKind,
 };
 
 /// The `Retry-After` while a disk is nearly full: somebody must make room first.
@@ -23,19 +23,19 @@ pub(crate) const FULL_RETRY: Duration = Duration::from_mins(1);
 
 /// Checks that there is room for another deployment of `project`. For a repeated upload the plan is not checked,
 /// because the first attempt may have used it up.
-pub(crate) async fn for_deployment(
+pub(crate) async fn check_deployment(
     app: &App,
     project: &ProjectPermit<Deploy>,
-    attempt: Attempt,
+    attempt: AttemptKind,
 ) -> Result<(), ApiError> {
-    on_disk(app).await?;
-    if attempt == Attempt::Repeated {
+    check_disks(app).await?;
+    if attempt == AttemptKind::Repeated {
         return Ok(());
     }
-    Ok(db::in_time(in_plan(app, project)).await?)
+    Ok(db::in_time(check_plan(app, project)).await?)
 }
 
-pub(crate) async fn in_plan(app: &App, project: &ProjectPermit<Deploy>) -> Result<(), QuotaError> {
+pub(crate) async fn check_plan(app: &App, project: &ProjectPermit<Deploy>) -> Result<(), QuotaError> {
     let allowance = app.allowance(&project.owner).await?;
     let mut db = app.db.acquire().await?;
     quotas::stored_bytes(&mut *db, &project.owner, 1, &allowance).await?;
@@ -45,9 +45,9 @@ pub(crate) async fn in_plan(app: &App, project: &ProjectPermit<Deploy>) -> Resul
 }
 
 /// Checks that there is room for another share of `account`, with the same exception for a repeated upload.
-pub(crate) async fn for_share(app: &App, account: &Account, attempt: Attempt) -> Result<(), ApiError> {
-    on_disk(app).await?;
-    if attempt == Attempt::Repeated {
+pub(crate) async fn check_share(app: &App, account: &Account, attempt: AttemptKind) -> Result<(), ApiError> {
+    check_disks(app).await?;
+    if attempt == AttemptKind::Repeated {
         return Ok(());
     }
     db::in_time(async {
@@ -64,20 +64,20 @@ pub(crate) async fn for_share(app: &App, account: &Account, attempt: Attempt) ->
 
 /// Checks that the disks of the spool and of the store are not nearly full: a full disk stops all users, and a database
 /// that shares it.
-async fn on_disk(app: &App) -> Result<(), ApiError> {
-    spool_space(app).await.map_err(super::receive::no_spool)?;
-    if has_disk(app).await.map_err(super::receive::store_failed)? {
+async fn check_disks(app: &App) -> Result<(), ApiError> {
+    spool_space(app).await.map_err(super::receive::spool_error)?;
+    if has_disk(app).await.map_err(super::receive::store_error)? {
         return Ok(());
     }
     let message = "The server's disk is nearly full, so uploads are refused for now; please try again later.";
-    Err(ApiError::new(Code::Busy, message).retry_after(FULL_RETRY).of_this_admin())
+    Err(ApiError::new(Code::Busy, message).retry_after(FULL_RETRY).retry_elsewhere())
 }
 
 /// Returns the space on the spool's disk. An error names the folder, to tell it from the store.
-async fn spool_space(app: &App) -> std::io::Result<Space> {
+async fn spool_space(app: &App) -> std::io::Result<DiskSpace> {
     let folder = app.spool_folder();
     tokio::task::spawn_blocking(move || {
-        Space::of(&folder).map_err(|error| {
+        DiskSpace::for_folder(&folder).map_err(|error| {
             let said = format!("the folder of uploads {} (admin.spool): {error}", folder.display());
             std::io::Error::new(error.kind(), said)
         })

@@ -4,26 +4,26 @@
 use std::fs::File;
 
 use db::{
-    audit::Entry,
+    audit::NewAuditEntry,
     projects::{
-        deployments::{Content, Origin},
-        shares::{self, CreateError, NewShare},
+        deployments::{UploadContent, UploadOrigin},
+        shares::{self, CreateShareError, NewShare},
     },
     upkeep::pack_removals,
 };
 use domain::{DeploymentId, PayingAccount, ShareName, Timestamp, access::SitePassword, audit::Action};
-use packs::Format;
+use packs::UploadFormat;
 
 use super::room;
 use crate::{
     app::App,
     auth::{
         Caller, CliUser,
-        second_look::{self, Subject},
+        second_look::{self, AccessSubject},
     },
     edges::Propagation,
     error::ApiError,
-    middleware::idempotency::Attempt,
+    middleware::idempotency::AttemptKind,
 };
 
 /// The attempts to find a free name. There are many millions of combinations of three words: repeated collisions mean
@@ -34,9 +34,9 @@ const ABANDONED_AFTER: std::time::Duration = std::time::Duration::from_hours(1);
 
 pub(crate) struct ShareOrder {
     pub(crate) caller: CliUser,
-    pub(crate) origin: Origin,
+    pub(crate) origin: UploadOrigin,
     pub(crate) days: u32,
-    pub(crate) format: Format,
+    pub(crate) format: UploadFormat,
     pub(crate) password: Option<SitePassword>,
 }
 
@@ -56,19 +56,19 @@ pub(crate) async fn publish(app: &App, mut order: ShareOrder, file: File) -> Res
     };
     let turn = app.bounds.publish(&payer, file.metadata().map_or(u64::MAX, |file| file.len())).await?;
     // Others may have used up the plan while this was received and waited: do not write a pack in vain.
-    room::for_share(app, payer.account(), Attempt::First).await?;
+    room::check_share(app, payer.account(), AttemptKind::First).await?;
     let deployment = DeploymentId::new(app.clock.now());
     // If the program dies from here on, the database knows of the pack.
     let now = app.clock.now();
     let queued = async {
         let mut conn = app.db.acquire().await?;
-        pack_removals::queue_unmade(&mut conn, &deployment, &order.caller.user.id, now, now + ABANDONED_AFTER).await
+        pack_removals::queue_uncreated(&mut conn, &deployment, &order.caller.user.id, now, now + ABANDONED_AFTER).await
     };
     db::in_time(queued).await?;
     let pack = app.store.write(&deployment, file, order.format, app.clock.now()).await?;
     drop(turn);
-    let content = Content { files: pack.files, bytes: pack.bytes, stored_bytes: pack.stored_bytes };
-    db::in_time(pack_removals::note_bytes(&app.db, &deployment, content)).await?;
+    let content = UploadContent { files: pack.files, bytes: pack.bytes, stored_bytes: pack.stored_bytes };
+    db::in_time(pack_removals::record_bytes(&app.db, &deployment, content)).await?;
     let expires_at = app.clock.now() + std::time::Duration::from_hours(24) * order.days;
     // If this fails, the pack stays, because the commit may have succeeded. If it has not, the removal of the pack is
     // queued.
@@ -87,21 +87,21 @@ pub(crate) async fn publish(app: &App, mut order: ShareOrder, file: File) -> Res
         let now = change.now();
         let created = match db::in_time(shares::create(&mut change, new, app.plans(), now)).await {
             Ok(created) => created,
-            Err(CreateError::NameTaken) => continue,
-            Err(CreateError::Quota(reached)) => {
+            Err(CreateShareError::NameTaken) => continue,
+            Err(CreateShareError::Quota(reached)) => {
                 drop(change);
                 discard(app, &deployment).await;
                 return Err(reached.into());
             }
-            Err(CreateError::Suspended(suspended)) => {
+            Err(CreateShareError::Suspended(suspended)) => {
                 drop(change);
                 discard(app, &deployment).await;
                 return Err(suspended.into());
             }
-            Err(CreateError::Db(error)) => return Err(error.into()),
+            Err(CreateShareError::Db(error)) => return Err(error.into()),
         };
         let uploader = Caller::User(order.caller.clone());
-        if let Err(refusal) = db::in_time(second_look::confirm(&mut change, &uploader, Subject::Own, now)).await {
+        if let Err(refusal) = db::in_time(second_look::recheck(&mut change, &uploader, AccessSubject::Own, now)).await {
             drop(change);
             discard(app, &deployment).await;
             return Err(refusal);
@@ -111,8 +111,12 @@ pub(crate) async fn publish(app: &App, mut order: ShareOrder, file: File) -> Res
                 "the pack of {deployment} was removed before it was published"
             )));
         }
-        let entry =
-            Entry::of_personal(Action::ShareCreate, order.caller.user.id.clone(), &created.id, &created.project);
+        let entry = NewAuditEntry::for_personal_project(
+            Action::ShareCreate,
+            order.caller.user.id.clone(),
+            &created.id,
+            &created.project,
+        );
         change.audit(entry.with("deployment", deployment.as_str()));
         change.touch(created.touched);
         let propagation = db::in_time(change.commit()).await?;
@@ -124,7 +128,7 @@ pub(crate) async fn publish(app: &App, mut order: ShareOrder, file: File) -> Res
 async fn discard(app: &App, deployment: &DeploymentId) {
     let discarded = async {
         app.store.remove(deployment).await?;
-        pack_removals::done(&app.db, deployment, None).await?;
+        pack_removals::mark_removed(&app.db, deployment, None).await?;
         anyhow::Ok(())
     };
     if let Err(error) = discarded.await {

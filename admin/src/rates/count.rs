@@ -16,10 +16,12 @@ use governor::{
     state::keyed::DashMapStateStore,
 };
 use live::Redis;
-use secrets::{MasterKey, Purpose};
-use telemetry::{Line, Outage};
+use secrets::{KeyPurpose, MasterKey};
+use telemetry::{OutageLine, OutageLog};
 
-use super::{Bucket, CLIENTS_OF_BLOCK, CountedFor, LOCAL_KEYS, PROVEN, PROVEN_FOR, Pool, REDIS_PAUSE, SUBJECT_BYTES};
+use super::{
+    Bucket, CLIENTS_OF_BLOCK, LOCAL_KEYS, PROVEN, PROVEN_FOR, PersonRate, REDIS_PAUSE, RatePayer, SUBJECT_BYTES,
+};
 use crate::error::{ApiError, Code};
 
 const X_RATELIMIT_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
@@ -35,15 +37,15 @@ pub struct ClientKey {
 
 /// The state of a limit after a request was counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
+pub struct LimitState {
     limit: u32,
     remaining: u32,
     /// Set if this request exceeds the limit.
     retry_after: Option<Duration>,
 }
 
-impl Standing {
-    fn of(limit: u32, events: u64, resets_in: Duration) -> Self {
+impl LimitState {
+    fn after_count(limit: u32, events: u64, resets_in: Duration) -> Self {
         let remaining = u32::try_from(u64::from(limit).saturating_sub(events)).unwrap_or(0);
         Self { limit, remaining, retry_after: (events > u64::from(limit)).then_some(resets_in) }
     }
@@ -68,7 +70,7 @@ pub struct RateLimits {
     redis: Redis,
     master_key: MasterKey,
     /// In the order of [`Bucket::ALL`].
-    buckets: Arc<[Limiter]>,
+    buckets: Arc<[LocalLimiter]>,
     proven: moka::sync::Cache<[u8; 32], ()>,
     redis_pause: Arc<Mutex<RedisPause>>,
 }
@@ -77,7 +79,7 @@ pub struct RateLimits {
 #[derive(Debug, Default)]
 struct RedisPause {
     until: Option<Instant>,
-    outage: Outage,
+    outage: OutageLog,
 }
 
 impl RateLimits {
@@ -89,74 +91,74 @@ impl RateLimits {
 
     /// Returns these limits with another configuration. Counts in Redis carry over; those in this process start again.
     #[must_use]
-    pub fn with(&self, limits: &config::Limits) -> Self {
+    pub fn reconfigured(&self, limits: &config::Limits) -> Self {
         Self { buckets: Self::buckets(limits), ..self.clone() }
     }
 
-    fn buckets(limits: &config::Limits) -> Arc<[Limiter]> {
+    fn buckets(limits: &config::Limits) -> Arc<[LocalLimiter]> {
         let limiter = |bucket: &Bucket| {
             let (limit, window) = bucket.rate(limits);
-            Limiter::new(limit, window)
+            LocalLimiter::new(limit, window)
         };
         Bucket::ALL.iter().map(limiter).collect()
     }
 
-    fn limiter(&self, bucket: Bucket) -> &Limiter {
+    fn limiter(&self, bucket: Bucket) -> &LocalLimiter {
         &self.buckets[bucket as usize]
     }
 
     /// Counts one request under `key`, which identifies the bucket's [`Payer`](domain::Payer).
-    pub async fn count(&self, bucket: Bucket, key: &str) -> Standing {
+    pub async fn count(&self, bucket: Bucket, key: &str) -> LimitState {
         self.count_up_to(bucket, key, 1).await
     }
 
     /// Counts one request under `key`, for which the limit is `times` the bucket's rate.
-    async fn count_up_to(&self, bucket: Bucket, key: &str, times: u32) -> Standing {
+    async fn count_up_to(&self, bucket: Bucket, key: &str, times: u32) -> LimitState {
         let limiter = self.limiter(bucket);
         if self.redis_is_paused() {
-            return limiter.count_here(key, times);
+            return limiter.count_locally(key, times);
         }
         match self.redis.count(bucket.name(), &self.subject(key), limiter.window).await {
             Ok(count) => {
-                if let Some(lasted) = self.redis_pause().outage.ends() {
+                if let Some(lasted) = self.redis_pause().outage.record_success() {
                     tracing::info!(seconds = lasted.as_secs(), "limits are kept in Redis again");
                 }
-                Standing::of(limiter.limit.saturating_mul(times), count.events, count.resets_in)
+                LimitState::after_count(limiter.limit.saturating_mul(times), count.events, count.resets_in)
             }
             Err(error) => {
                 let mut pause = self.redis_pause();
                 pause.until = Some(Instant::now() + REDIS_PAUSE);
-                if let Some(Line { lasted, .. }) = pause.outage.fails() {
+                if let Some(OutageLine { lasted, .. }) = pause.outage.record_failure() {
                     let seconds = lasted.as_secs();
                     tracing::warn!(seconds, "limits are kept in this process, because Redis does not answer: {error}");
                 }
-                limiter.count_here(key, times)
+                limiter.count_locally(key, times)
             }
         }
     }
 
     /// Counts one request for its payer: for the organization first, so that its refused requests cost the others
     /// nothing.
-    pub async fn count_for(&self, pool: Pool, counted: &CountedFor) -> Standing {
+    pub async fn count_for(&self, pool: PersonRate, counted: &RatePayer) -> LimitState {
         if let Some(org) = &counted.org {
-            let of_org = self.count(pool.of_org(), org.as_str()).await;
+            let of_org = self.count(pool.org_bucket(), org.as_str()).await;
             if of_org.check().is_err() {
                 return of_org;
             }
         }
-        self.count(pool.of_all(), &counted.payer).await
+        self.count(pool.person_bucket(), &counted.payer).await
     }
 
     /// Undoes the counting of a request.
-    pub async fn uncount_for(&self, pool: Pool, counted: &CountedFor) {
+    pub async fn uncount_for(&self, pool: PersonRate, counted: &RatePayer) {
         if let Some(org) = &counted.org {
-            self.uncount(pool.of_org(), org.as_str()).await;
+            self.uncount(pool.org_bucket(), org.as_str()).await;
         }
-        self.uncount(pool.of_all(), &counted.payer).await;
+        self.uncount(pool.person_bucket(), &counted.payer).await;
     }
 
     /// Counts one request of a client, and of the client's block, whose limit is [`CLIENTS_OF_BLOCK`] times the rate.
-    pub async fn count_client(&self, bucket: Bucket, client: &ClientKey) -> Standing {
+    pub async fn count_client(&self, bucket: Bucket, client: &ClientKey) -> LimitState {
         let own = self.count(bucket, &client.own).await;
         let Some(block) = client.block.as_ref().filter(|_| own.check().is_ok()) else { return own };
         let of_block = self.count_up_to(bucket, block, CLIENTS_OF_BLOCK).await;
@@ -181,22 +183,22 @@ impl RateLimits {
 
     /// Returns a key's name in Redis: a keyed hash, because there are few enough addresses to try them all.
     fn subject(&self, key: &str) -> String {
-        hex::encode(&self.master_key.derive(Purpose::CountedSubjects, key.as_bytes())[..SUBJECT_BYTES])
+        hex::encode(&self.master_key.derive(KeyPurpose::CountedSubjects, key.as_bytes())[..SUBJECT_BYTES])
     }
 
     /// Returns whether a credential with this hash was accepted recently. The credential is checked regardless; this
     /// only decides whether the request is counted before that.
-    pub fn is_proven(&self, credential: &[u8; 32]) -> bool {
+    pub fn is_recently_accepted(&self, credential: &[u8; 32]) -> bool {
         self.proven.get(credential).is_some()
     }
 
     /// Remembers that the credential was accepted.
-    pub fn note_proven(&self, credential: [u8; 32]) {
+    pub fn remember_accepted(&self, credential: [u8; 32]) {
         self.proven.insert(credential, ());
     }
 
     /// Forgets that the credential was accepted.
-    pub fn forget_proven(&self, credential: &[u8; 32]) {
+    pub fn forget_accepted(&self, credential: &[u8; 32]) {
         self.proven.invalidate(credential);
     }
 
@@ -213,7 +215,7 @@ impl RateLimits {
 
 type LocalCounter = governor::RateLimiter<String, DashMapStateStore<String>, QuantaClock, StateInformationMiddleware>;
 
-struct Limiter {
+struct LocalLimiter {
     limit: u32,
     window: Duration,
     here: LocalCounter,
@@ -221,7 +223,7 @@ struct Limiter {
     here_of_blocks: LocalCounter,
 }
 
-impl Limiter {
+impl LocalLimiter {
     fn new(limit: u32, window: Duration) -> Self {
         let counter = |limit: u32| {
             let burst = NonZeroU32::new(limit).unwrap_or(NonZeroU32::MIN);
@@ -233,7 +235,7 @@ impl Limiter {
         Self { limit, window, here: counter(limit), here_of_blocks }
     }
 
-    fn count_here(&self, key: &str, times: u32) -> Standing {
+    fn count_locally(&self, key: &str, times: u32) -> LimitState {
         let here = if times == 1 { &self.here } else { &self.here_of_blocks };
         if here.len() > LOCAL_KEYS {
             here.retain_recent();
@@ -242,7 +244,7 @@ impl Limiter {
             Ok(state) => (state.remaining_burst_capacity(), None),
             Err(refusal) => (0, Some(refusal.wait_time_from(QuantaClock::default().now()))),
         };
-        Standing { limit: self.limit.saturating_mul(times), remaining, retry_after }
+        LimitState { limit: self.limit.saturating_mul(times), remaining, retry_after }
     }
 }
 
@@ -262,19 +264,22 @@ mod tests {
     #[test]
     fn the_limit_itself_is_still_admitted() {
         let wait = Duration::from_secs(30);
-        assert_eq!(Standing::of(10, 1, wait), Standing { limit: 10, remaining: 9, retry_after: None });
-        assert_eq!(Standing::of(10, 10, wait), Standing { limit: 10, remaining: 0, retry_after: None });
-        assert_eq!(Standing::of(10, 11, wait), Standing { limit: 10, remaining: 0, retry_after: Some(wait) });
+        assert_eq!(LimitState::after_count(10, 1, wait), LimitState { limit: 10, remaining: 9, retry_after: None });
+        assert_eq!(LimitState::after_count(10, 10, wait), LimitState { limit: 10, remaining: 0, retry_after: None });
+        assert_eq!(
+            LimitState::after_count(10, 11, wait),
+            LimitState { limit: 10, remaining: 0, retry_after: Some(wait) }
+        );
     }
 
     #[test]
     fn without_redis_the_same_number_is_admitted() {
-        let limiter = Limiter::new(3, TEN_MINUTES);
-        let remaining: Vec<u32> = (0..3).map(|_| limiter.count_here("a", 1).remaining).collect();
+        let limiter = LocalLimiter::new(3, TEN_MINUTES);
+        let remaining: Vec<u32> = (0..3).map(|_| limiter.count_locally("a", 1).remaining).collect();
         assert_eq!(remaining, [2, 1, 0]);
-        let refused = limiter.count_here("a", 1);
+        let refused = limiter.count_locally("a", 1);
         assert!(refused.check().is_err() && refused.retry_after.unwrap() <= TEN_MINUTES / 3);
-        assert!(limiter.count_here("b", 1).check().is_ok());
+        assert!(limiter.count_locally("b", 1).check().is_ok());
     }
 
     #[test]
@@ -309,10 +314,10 @@ mod tests {
         let org = || OrgId::new(domain::Clock::system().now());
         let (leaked, other) = (org(), org());
         let admitted = async |org: &OrgId| {
-            let counted = CountedFor { payer: "organizations of somebody".to_owned(), org: Some(org.clone()) };
+            let counted = RatePayer { payer: "organizations of somebody".to_owned(), org: Some(org.clone()) };
             let mut admitted = 0;
             for _ in 0..100 {
-                admitted += u32::from(rates.count_for(Pool::Api, &counted).await.check().is_ok());
+                admitted += u32::from(rates.count_for(PersonRate::Api, &counted).await.check().is_ok());
             }
             admitted
         };

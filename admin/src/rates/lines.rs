@@ -13,17 +13,17 @@ use super::{CLIENTS_OF_BLOCK, LINES_OF_STRANGER, LINES_OF_STRANGERS, MINUTE};
 
 /// The lines of the current minute.
 #[derive(Debug, Default)]
-pub struct StrangersLines(Mutex<Option<Minute>>);
+pub struct AnonymousLogLimit(Mutex<Option<MinuteCounts>>);
 
 #[derive(Debug)]
-struct Minute {
+struct MinuteCounts {
     since: Instant,
     all: u32,
     /// The lines of each client and of each block of clients. Bounded, because a line adds at most two entries.
     of: HashMap<Client, u32>,
 }
 
-impl StrangersLines {
+impl AnonymousLogLimit {
     /// Creates a counter without lines.
     pub const fn new() -> Self {
         Self(Mutex::new(None))
@@ -37,9 +37,9 @@ impl StrangersLines {
     fn admit_at(&self, client: Option<Client>, now: Instant) -> bool {
         // The lock is never poisoned: no code panics while holding it.
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_over = |minute: &Minute| now.saturating_duration_since(minute.since) >= MINUTE;
+        let is_over = |minute: &MinuteCounts| now.saturating_duration_since(minute.since) >= MINUTE;
         if state.as_ref().is_none_or(is_over) {
-            *state = Some(Minute { since: now, all: 0, of: HashMap::new() });
+            *state = Some(MinuteCounts { since: now, all: 0, of: HashMap::new() });
         }
         let Some(minute) = state.as_mut() else { return false };
         let block = client.and_then(Client::block);
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn a_client_has_so_many_lines_in_a_minute() {
-        let (lines, now) = (StrangersLines::new(), Instant::now());
+        let (lines, now) = (AnonymousLogLimit::new(), Instant::now());
         let admitted = |client, at| (0..LINES_OF_STRANGERS).filter(|_| lines.admit_at(client, at)).count();
         let greedy = Some(client("192.0.2.1"));
         assert_eq!(admitted(greedy, now), LINES_OF_STRANGER as usize);
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn many_clients_together_have_so_many() {
-        let (lines, now) = (StrangersLines::new(), Instant::now());
+        let (lines, now) = (AnonymousLogLimit::new(), Instant::now());
         let of_network = |network: u16| Some(client(&format!("2001:db8:7:{network:x}::1")));
         let of_block = (0..2_000).filter(|network| lines.admit_at(of_network(*network), now)).count();
         assert_eq!(of_block, (LINES_OF_STRANGER * CLIENTS_OF_BLOCK).min(LINES_OF_STRANGERS) as usize);

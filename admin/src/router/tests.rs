@@ -12,7 +12,7 @@ fn described() -> Value {
         .merge(device_poll())
         .merge(limited_public())
         .merge(control_plane())
-        .merge(asking_others())
+        .merge(external_services())
         .merge(organizations())
         .merge(uploads())
         .merge(console())

@@ -20,7 +20,7 @@ const LOOKED_PER_UNKNOWN: i64 = 100;
 
 /// The reason why the sweep has stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
+pub enum SweepStopReason {
     /// The clocks of this machine, of Postgres and of the store differ.
     Clocks,
     /// The store has packs that were written after this database knew all of them: the database is older than the
@@ -32,7 +32,7 @@ pub enum Reason {
     Copy,
 }
 
-impl Reason {
+impl SweepStopReason {
     /// Every reason.
     pub const ALL: [Self; 4] = [Self::Clocks, Self::OlderDatabase, Self::Share, Self::Copy];
 
@@ -47,7 +47,7 @@ impl Reason {
     }
 
     /// Returns the reason stored as `word`.
-    pub fn of_word(word: &str) -> Option<Self> {
+    pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|reason| reason.as_str() == word)
     }
 
@@ -71,38 +71,38 @@ impl Reason {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Clocks {
+pub(super) struct ClockReadings {
     machine: Timestamp,
     pub(super) postgres: Timestamp,
     pub(super) store: Timestamp,
 }
 
-impl Clocks {
+impl ClockReadings {
     pub(super) async fn read(app: &App) -> anyhow::Result<Self> {
         let store = app.store.now().await?;
         let postgres = db::in_time(store_sweep::clock(&app.db)).await?;
         Ok(Self { machine: app.clock.now(), postgres, store })
     }
 
-    pub(super) fn agree(&self) -> bool {
+    pub(super) fn are_in_step(&self) -> bool {
         let all = [self.machine, self.postgres, self.store];
         all.iter().all(|one| all.iter().all(|other| one.since(*other) <= CLOCKS_APART))
     }
 }
 
 /// Returns whether `unknown` packs are too many for a round of the sweep that has checked `looked` packs.
-pub(super) fn is_too_much(looked: i64, unknown: i64) -> bool {
+pub(super) fn is_over_limit(looked: i64, unknown: i64) -> bool {
     let known = looked - unknown;
     unknown > known || unknown > UNKNOWN_AT_LEAST.max(looked / LOOKED_PER_UNKNOWN)
 }
 
-pub(super) fn show(reason: Option<Reason>) {
-    metrics::sweep_stopped(&Reason::ALL.map(Reason::as_str), reason.map(Reason::as_str));
+pub(super) fn export_stop_reason(reason: Option<SweepStopReason>) {
+    metrics::sweep_stopped(&SweepStopReason::ALL.map(SweepStopReason::as_str), reason.map(SweepStopReason::as_str));
 }
 
 /// Records that the sweep has stopped, and notifies the operator the first time.
-pub(super) async fn stop(app: &App, reason: Reason, detail: &str) -> anyhow::Result<()> {
-    show(Some(reason));
+pub(super) async fn stop(app: &App, reason: SweepStopReason, detail: &str) -> anyhow::Result<()> {
+    export_stop_reason(Some(reason));
     let now = app.clock.now();
     let mut tx = app.db.begin().await?;
     if !store_sweep::stop(&mut tx, reason.as_str(), now).await? {
@@ -127,16 +127,16 @@ mod tests {
 
     #[test]
     fn a_few_packs_may_be_unknown_and_never_most() {
-        assert!(!is_too_much(0, 0) && !is_too_much(2, 1) && !is_too_much(40, 20));
-        assert!(is_too_much(1, 1) && is_too_much(3, 2) && is_too_much(1_000, 21));
-        assert!(!is_too_much(10_000, 100) && is_too_much(10_000, 101));
+        assert!(!is_over_limit(0, 0) && !is_over_limit(2, 1) && !is_over_limit(40, 20));
+        assert!(is_over_limit(1, 1) && is_over_limit(3, 2) && is_over_limit(1_000, 21));
+        assert!(!is_over_limit(10_000, 100) && is_over_limit(10_000, 101));
     }
 
     #[test]
     fn clocks_agree_within_minutes() {
         let at = |minutes: i64| Timestamp::from_unix_millis(1_795_410_480_000 + minutes * 60_000);
         let agree = |machine, postgres, store| {
-            Clocks { machine: at(machine), postgres: at(postgres), store: at(store) }.agree()
+            ClockReadings { machine: at(machine), postgres: at(postgres), store: at(store) }.are_in_step()
         };
         assert!(agree(0, 0, 0) && agree(0, 5, 0) && agree(-2, 3, 0));
         assert!(!agree(6, 0, 0) && !agree(0, 6, 0) && !agree(0, 0, 6) && !agree(-3, 3, 0) && !agree(-3 * 1_440, 0, 0));

@@ -16,15 +16,15 @@ pub mod tend;
 use db::upkeep::store_sweep::{self, PackRecord};
 use domain::DeploymentId;
 
-pub use self::guard::Reason;
+pub use self::guard::SweepStopReason;
 use crate::app::App;
 
 const LOOK_UP: usize = 1_000;
 
-async fn records(app: &App, ids: &[DeploymentId]) -> anyhow::Result<Vec<(DeploymentId, PackRecord)>> {
+async fn find_records(app: &App, ids: &[DeploymentId]) -> anyhow::Result<Vec<(DeploymentId, PackRecord)>> {
     let mut records = Vec::with_capacity(ids.len());
     for chunk in ids.chunks(LOOK_UP) {
-        records.extend(db::in_time(store_sweep::records(&app.db, chunk)).await?);
+        records.extend(db::in_time(store_sweep::find_records(&app.db, chunk)).await?);
     }
     Ok(records)
 }

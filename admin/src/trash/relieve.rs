@@ -15,7 +15,7 @@ use db::{
 };
 use domain::{Account, DeploymentId};
 
-use super::{guard::Clocks, records};
+use super::{find_records, guard::ClockReadings};
 use crate::{app::App, metrics};
 
 /// The most packs of one account deleted in one run, so that it ends well within its job's lease.
@@ -28,21 +28,21 @@ pub(super) async fn run(app: &App, ids: &[DeploymentId]) -> anyhow::Result<usize
     let mut is_in_order = None;
     for payer in held_packs::payers(&app.db, ids).await? {
         let allowed = plan::limits(&app.db, app.plans(), &payer).await?.storage_bytes;
-        let held = held_packs::of(&app.db, &payer, app.clock.now()).await?;
-        let over = held.in_all().saturating_sub(allowed).min(held.trashed);
+        let held = held_packs::find_for_payer(&app.db, &payer, app.clock.now()).await?;
+        let over = held.total().saturating_sub(allowed).min(held.trashed);
         if over == 0 {
             continue;
         }
         // Check this only if an account is over its limit: reading the store's clock costs a request.
         let is_in_order = match is_in_order {
             Some(known) => known,
-            None => *is_in_order.insert(may_purge(app).await?),
+            None => *is_in_order.insert(can_purge(app).await?),
         };
         if !is_in_order {
             break;
         }
         // A fault of one account's packs does not stop others'.
-        match of_account(app, &payer, over).await {
+        match purge_account(app, &payer, over).await {
             Ok(its) => purged += its,
             Err(error) => {
                 tracing::warn!(error = format!("{error:#}"), account = %payer, "packs could not be deleted from the trash early");
@@ -52,16 +52,16 @@ pub(super) async fn run(app: &App, ids: &[DeploymentId]) -> anyhow::Result<usize
     Ok(purged)
 }
 
-async fn may_purge(app: &App) -> anyhow::Result<bool> {
+async fn can_purge(app: &App) -> anyhow::Result<bool> {
     if app.store.is_ruled_elsewhere() {
         return Ok(false);
     }
     let state = store_sweep::state(&app.db).await?;
-    Ok(state.stopped_for.is_none() && state.in_step_until.is_some() && Clocks::read(app).await?.agree())
+    Ok(state.stopped_for.is_none() && state.in_step_until.is_some() && ClockReadings::read(app).await?.are_in_step())
 }
 
 /// Deletes the account's oldest packs in the trash until `over` bytes are freed.
-async fn of_account(app: &App, payer: &Account, over: u64) -> anyhow::Result<usize> {
+async fn purge_account(app: &App, payer: &Account, over: u64) -> anyhow::Result<usize> {
     let (mut purged, mut bytes) = (0, 0_u64);
     for (id, its_bytes) in held_packs::oldest_trashed(&app.db, payer, PURGED).await? {
         if bytes >= over {
@@ -69,7 +69,7 @@ async fn of_account(app: &App, payer: &Account, over: u64) -> anyhow::Result<usi
         }
         // Check immediately before deletion: a deployment may have been restored. A pack queued again is already in the
         // trash and is counted twice.
-        let record = records(app, std::slice::from_ref(&id)).await?;
+        let record = find_records(app, std::slice::from_ref(&id)).await?;
         if !matches!(record[..], [(_, PackRecord::Deleted)]) {
             continue;
         }

@@ -8,7 +8,7 @@ use db::upkeep::{
 };
 use domain::DeploymentId;
 
-use super::{records, relieve};
+use super::{find_records, relieve};
 use crate::{app::App, metrics};
 
 /// The packs moved in one run.
@@ -22,12 +22,12 @@ pub async fn run(app: &App) -> anyhow::Result<usize> {
     if app.store.is_ruled_elsewhere() {
         return Ok(0);
     }
-    let due = pack_removals::due(&app.db, app.clock.now(), BATCH).await?;
+    let due = pack_removals::list_due(&app.db, app.clock.now(), BATCH).await?;
     if due.is_empty() {
         return Ok(0);
     }
     let ids: Vec<DeploymentId> = due.iter().map(|removal| removal.deployment_id.clone()).collect();
-    let wanted: Vec<DeploymentId> = records(app, &ids)
+    let wanted: Vec<DeploymentId> = find_records(app, &ids)
         .await?
         .into_iter()
         .filter_map(|(id, record)| (record == PackRecord::Wanted).then_some(id))
@@ -38,14 +38,14 @@ pub async fn run(app: &App) -> anyhow::Result<usize> {
         if wanted.contains(id) {
             tracing::warn!(deployment = %id, "a pack was queued for removal whose deployment exists; it stays");
             metrics::removal_refused();
-            pack_removals::done(&app.db, id, None).await?;
+            pack_removals::mark_removed(&app.db, id, None).await?;
             continue;
         }
         match app.store.trash(id).await {
-            Ok(is_in_trash) => pack_removals::done(&app.db, id, is_in_trash.then_some(second)).await?,
+            Ok(is_in_trash) => pack_removals::mark_removed(&app.db, id, is_in_trash.then_some(second)).await?,
             Err(error) => {
                 tracing::warn!(%error, deployment = %id, "a pack could not be removed; it is tried again");
-                pack_removals::put_off(&app.db, id, app.clock.now(), back_off(removal.attempts)).await?;
+                pack_removals::postpone(&app.db, id, app.clock.now(), back_off(removal.attempts)).await?;
             }
         }
     }

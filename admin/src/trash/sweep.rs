@@ -8,13 +8,12 @@ use std::time::Duration;
 use anyhow::Context as _;
 use db::upkeep::store_sweep::{self, PackRecord, SweepState};
 use domain::{DeploymentId, Timestamp};
-use identity::Ruler;
+use identity::StoreRuler;
 use packs::StoredPack;
 
 use super::{
-    Reason,
-    guard::{self, CLOCKS_APART, Clocks},
-    records,
+    SweepStopReason, find_records,
+    guard::{self, CLOCKS_APART, ClockReadings},
 };
 use crate::app::App;
 
@@ -28,18 +27,18 @@ const NAMED: usize = 20;
 
 /// The outcome of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Swept {
+pub struct SweepReport {
     /// The packs moved to the trash.
     pub moved: usize,
     /// Whether this round has more packs to check.
     pub is_partial: bool,
     /// The reason why nothing was moved; `None` if nothing was wrong.
-    pub stopped: Option<Reason>,
+    pub stopped: Option<SweepStopReason>,
 }
 
 /// The result of a scan of the whole store.
 #[derive(Debug, Clone)]
-pub struct Look {
+pub struct SweepPreview {
     /// The number of packs in the store.
     pub packs: usize,
     /// The packs without a record that are old enough to be moved.
@@ -49,10 +48,10 @@ pub struct Look {
     /// The first packs without a record.
     pub named: Vec<DeploymentId>,
     /// The reason why the job does not move them.
-    pub stopped: Option<Reason>,
+    pub stopped: Option<SweepStopReason>,
 }
 
-struct Page {
+struct SweepPage {
     last: Option<DeploymentId>,
     packs: usize,
     /// Packs without a record that are old enough to be moved.
@@ -63,11 +62,11 @@ struct Page {
     unwanted: Vec<DeploymentId>,
 }
 
-impl Page {
+impl SweepPage {
     async fn after(app: &App, after: Option<&DeploymentId>, most: usize, now: Timestamp) -> anyhow::Result<Self> {
         let packs = app.store.page(after, most).await?;
         let ids: Vec<DeploymentId> = packs.iter().map(|pack| pack.id.clone()).collect();
-        let records: std::collections::HashMap<_, _> = records(app, &ids).await?.into_iter().collect();
+        let records: std::collections::HashMap<_, _> = find_records(app, &ids).await?.into_iter().collect();
         let mut page = Self {
             last: ids.last().cloned(),
             packs: packs.len(),
@@ -93,42 +92,42 @@ impl Page {
 }
 
 /// Checks the next packs, and moves those without a record to the trash.
-pub async fn run(app: &App) -> anyhow::Result<Swept> {
-    let clocks = Clocks::read(app).await?;
-    if !clocks.agree() {
-        return stopped(app, Reason::Clocks, &format!("{clocks:?}")).await;
+pub async fn run(app: &App) -> anyhow::Result<SweepReport> {
+    let clocks = ClockReadings::read(app).await?;
+    if !clocks.are_in_step() {
+        return stopped(app, SweepStopReason::Clocks, &format!("{clocks:?}")).await;
     }
     let state = store_sweep::state(&app.db).await?;
-    let newest = Newest::of(app, &state, clocks).await?;
+    let newest = NewestPacks::load(app, &state, clocks).await?;
     if newest.unknown > 0 {
         let detail = format!("{} packs that are newer than {} are unknown", newest.unknown, newest.since());
-        return stopped(app, Reason::OlderDatabase, &detail).await;
+        return stopped(app, SweepStopReason::OlderDatabase, &detail).await;
     }
-    let page = Page::after(app, state.position.as_ref(), RUN, clocks.store).await?;
+    let page = SweepPage::after(app, state.position.as_ref(), RUN, clocks.store).await?;
     let looked = state.looked + count(page.packs);
     let unknown = state.unknown + count(page.unknown.len());
-    if unknown > 0 && guard::is_too_much(looked, unknown) {
+    if unknown > 0 && guard::is_over_limit(looked, unknown) {
         let detail = format!("{unknown} of {looked} packs are unknown");
-        return stopped(app, Reason::Share, &detail).await;
+        return stopped(app, SweepStopReason::Share, &detail).await;
     }
     if app.store.is_ruled_elsewhere() {
-        return stopped(app, Reason::Copy, app.config.store.url.as_str()).await;
+        return stopped(app, SweepStopReason::Copy, app.config.store.url.as_str()).await;
     }
     let moved = move_all(app, &page).await?;
     let is_partial = !page.is_last(RUN);
     let (position, looked, unknown) = if is_partial { (page.last.as_ref(), looked, unknown) } else { (None, 0, 0) };
     store_sweep::advance(&app.db, newest.in_step_until, position, looked, unknown).await?;
-    guard::show(None);
-    Ok(Swept { moved, is_partial, stopped: None })
+    guard::export_stop_reason(None);
+    Ok(SweepReport { moved, is_partial, stopped: None })
 }
 
-async fn stopped(app: &App, reason: Reason, detail: &str) -> anyhow::Result<Swept> {
+async fn stopped(app: &App, reason: SweepStopReason, detail: &str) -> anyhow::Result<SweepReport> {
     guard::stop(app, reason, detail).await?;
-    Ok(Swept { moved: 0, is_partial: false, stopped: Some(reason) })
+    Ok(SweepReport { moved: 0, is_partial: false, stopped: Some(reason) })
 }
 
 /// The packs that were written since the database last knew all of them.
-struct Newest {
+struct NewestPacks {
     /// The time until which the database knew all packs; `None` if it is new.
     before: Option<Timestamp>,
     unknown: usize,
@@ -136,15 +135,15 @@ struct Newest {
     in_step_until: Timestamp,
 }
 
-impl Newest {
-    async fn of(app: &App, state: &SweepState, clocks: Clocks) -> anyhow::Result<Self> {
+impl NewestPacks {
+    async fn load(app: &App, state: &SweepState, clocks: ClockReadings) -> anyhow::Result<Self> {
         let before = match state.in_step_until {
             Some(time) => Some(time),
             // In a database older than this column, its newest record gives a lower bound.
             None => store_sweep::newest_deployment(&app.db).await?.map(|id| id.time()),
         };
         let first = before.map(|time| DeploymentId::first_of(time - CLOCKS_APART));
-        let page = Page::after(app, first.as_ref(), NEWEST, clocks.store).await?;
+        let page = SweepPage::after(app, first.as_ref(), NEWEST, clocks.store).await?;
         let is_newer = |pack: &StoredPack| before.is_none_or(|before| pack.id.time().max(pack.written_at) > before);
         let unknown = page.unknown.iter().filter(|pack| is_newer(pack)).count();
         // Only an older pack without a record is certainly not in publication.
@@ -161,7 +160,7 @@ impl Newest {
     }
 }
 
-async fn move_all(app: &App, page: &Page) -> anyhow::Result<usize> {
+async fn move_all(app: &App, page: &SweepPage) -> anyhow::Result<usize> {
     let mut moved = 0;
     for id in page.unknown.iter().map(|pack| &pack.id).chain(&page.unwanted) {
         if app.store.trash(id).await? {
@@ -173,14 +172,14 @@ async fn move_all(app: &App, page: &Page) -> anyhow::Result<usize> {
 }
 
 /// Scans the whole store without moving anything.
-pub async fn look(app: &App) -> anyhow::Result<Look> {
-    let clocks = Clocks::read(app).await?;
+pub async fn preview(app: &App) -> anyhow::Result<SweepPreview> {
+    let clocks = ClockReadings::read(app).await?;
     let state = store_sweep::state(&app.db).await?;
-    let newest = Newest::of(app, &state, clocks).await?;
-    let mut look = Look { packs: 0, unknown: 0, unwanted: 0, named: Vec::new(), stopped: None };
+    let newest = NewestPacks::load(app, &state, clocks).await?;
+    let mut look = SweepPreview { packs: 0, unknown: 0, unwanted: 0, named: Vec::new(), stopped: None };
     let mut after = None;
     loop {
-        let page = Page::after(app, after.as_ref(), RUN, clocks.store).await?;
+        let page = SweepPage::after(app, after.as_ref(), RUN, clocks.store).await?;
         look.packs += page.packs;
         look.unknown += page.unknown.len();
         look.unwanted += page.unwanted.len();
@@ -191,14 +190,14 @@ pub async fn look(app: &App) -> anyhow::Result<Look> {
         }
         after = page.last;
     }
-    look.stopped = if !clocks.agree() {
-        Some(Reason::Clocks)
+    look.stopped = if !clocks.are_in_step() {
+        Some(SweepStopReason::Clocks)
     } else if newest.unknown > 0 {
-        Some(Reason::OlderDatabase)
-    } else if look.unknown > 0 && guard::is_too_much(count(look.packs), count(look.unknown)) {
-        Some(Reason::Share)
+        Some(SweepStopReason::OlderDatabase)
+    } else if look.unknown > 0 && guard::is_over_limit(count(look.packs), count(look.unknown)) {
+        Some(SweepStopReason::Share)
     } else if app.store.is_ruled_elsewhere() {
-        Some(Reason::Copy)
+        Some(SweepStopReason::Copy)
     } else {
         None
     };
@@ -208,10 +207,10 @@ pub async fn look(app: &App) -> anyhow::Result<Look> {
 /// Moves every pack without a record to the trash, in any number, as requested by the operator. Returns their number.
 /// The job continues from there. If another copy of the database ruled the store, this one becomes the ruler.
 pub async fn run_whole(app: &App) -> anyhow::Result<usize> {
-    let clocks = Clocks::read(app).await?;
-    anyhow::ensure!(clocks.agree(), "{}", Reason::Clocks.sentence());
+    let clocks = ClockReadings::read(app).await?;
+    anyhow::ensure!(clocks.are_in_step(), "{}", SweepStopReason::Clocks.sentence());
     if app.store.is_ruled_elsewhere() {
-        let taken = Ruler::new(&app.db, &app.store, &app.clock).take().await;
+        let taken = StoreRuler::new(&app.db, &app.store, &app.clock).take().await;
         taken.map_err(anyhow::Error::msg).context("this database cannot be made the ruler of the store")?;
         app.store.confirm();
         tracing::warn!(
@@ -220,7 +219,7 @@ pub async fn run_whole(app: &App) -> anyhow::Result<usize> {
     }
     let (mut after, mut moved) = (None, 0);
     loop {
-        let page = Page::after(app, after.as_ref(), RUN, clocks.store).await?;
+        let page = SweepPage::after(app, after.as_ref(), RUN, clocks.store).await?;
         moved += move_all(app, &page).await.with_context(|| format!("after {moved} packs"))?;
         if page.is_last(RUN) {
             break;

@@ -12,7 +12,7 @@ use db::upkeep::store_sweep::{self, PackRecord, SeenPack};
 use domain::{DeploymentId, Timestamp};
 use packs::{StoreError, TrashedPack};
 
-use super::{guard::Clocks, records, relieve};
+use super::{find_records, guard::ClockReadings, relieve};
 use crate::{app::App, metrics};
 
 /// The packs of the trash checked in one run.
@@ -29,7 +29,7 @@ const DAY: Duration = Duration::from_hours(24);
 
 /// The outcome of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tended {
+pub struct TendReport {
     /// The packs restored because the database references them.
     pub restored: usize,
     /// The packs deleted permanently.
@@ -39,29 +39,30 @@ pub struct Tended {
 }
 
 /// Checks the next packs of the trash.
-pub async fn run(app: &App) -> anyhow::Result<Tended> {
-    let clocks = Clocks::read(app).await?;
+pub async fn run(app: &App) -> anyhow::Result<TendReport> {
+    let clocks = ClockReadings::read(app).await?;
     let state = store_sweep::state(&app.db).await?;
     // While something is wrong, nothing is deleted and no watched time passes.
-    let is_in_order = clocks.agree()
+    let is_in_order = clocks.are_in_step()
         && state.stopped_for.is_none()
         && state.in_step_until.is_some()
         && !app.store.is_ruled_elsewhere();
-    let second = if is_in_order { store_sweep::watch(&app.db, WATCHED_AT_MOST).await? } else { state.watched_seconds };
+    let second =
+        if is_in_order { store_sweep::add_watch_time(&app.db, WATCHED_AT_MOST).await? } else { state.watched_seconds };
     let page = app.store.trash_page(state.trash_position.as_ref(), RUN).await?;
     let ids: Vec<DeploymentId> = page.iter().map(|pack| pack.id.clone()).collect();
-    let known: HashMap<_, _> = records(app, &ids).await?.into_iter().collect();
-    let seen = store_sweep::see(&app.db, &ids, second).await?;
+    let known: HashMap<_, _> = find_records(app, &ids).await?.into_iter().collect();
+    let seen = store_sweep::record_seen(&app.db, &ids, second).await?;
     let seen: HashMap<_, _> = seen.into_iter().map(|seen| (seen.deployment_id.clone(), seen)).collect();
-    let mut tended = Tended { is_partial: page.len() == RUN, ..Tended::default() };
+    let mut tended = TendReport { is_partial: page.len() == RUN, ..TendReport::default() };
     for pack in &page {
         let record = known.get(&pack.id).copied().unwrap_or(PackRecord::Unknown);
         if record == PackRecord::Wanted && pack.is_whole {
-            tended.restored += usize::from(bring_back(app, &pack.id).await?);
+            tended.restored += usize::from(restore_pack(app, &pack.id).await?);
         } else if is_in_order
             && tended.purged < PURGED
             && record != PackRecord::Queued
-            && is_over(app, pack, seen.get(&pack.id), clocks, second)
+            && is_expired(app, pack, seen.get(&pack.id), clocks, second)
         {
             tended.purged += usize::from(purge(app, pack).await?);
         }
@@ -74,7 +75,7 @@ pub async fn run(app: &App) -> anyhow::Result<Tended> {
     Ok(tended)
 }
 
-async fn bring_back(app: &App, id: &DeploymentId) -> anyhow::Result<bool> {
+async fn restore_pack(app: &App, id: &DeploymentId) -> anyhow::Result<bool> {
     match app.store.restore(id).await {
         Ok(()) => {}
         // Another program was faster.
@@ -87,7 +88,7 @@ async fn bring_back(app: &App, id: &DeploymentId) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-fn is_over(app: &App, pack: &TrashedPack, seen: Option<&SeenPack>, clocks: Clocks, second: i64) -> bool {
+fn is_expired(app: &App, pack: &TrashedPack, seen: Option<&SeenPack>, clocks: ClockReadings, second: i64) -> bool {
     let age = clocks.store.since(pack.trashed_at);
     if !pack.is_whole {
         return age > LEFTOVER_AFTER;
@@ -101,7 +102,7 @@ fn is_over(app: &App, pack: &TrashedPack, seen: Option<&SeenPack>, clocks: Clock
 
 async fn purge(app: &App, pack: &TrashedPack) -> anyhow::Result<bool> {
     // Check again immediately before deletion: the page was read a while ago.
-    let record = records(app, std::slice::from_ref(&pack.id)).await?;
+    let record = find_records(app, std::slice::from_ref(&pack.id)).await?;
     if pack.is_whole && !matches!(record[..], [(_, PackRecord::Unknown | PackRecord::Failed | PackRecord::Deleted)]) {
         return Ok(false);
     }
@@ -112,7 +113,7 @@ async fn purge(app: &App, pack: &TrashedPack) -> anyhow::Result<bool> {
 
 /// A pack of the trash, for display to the operator.
 #[derive(Debug, Clone)]
-pub struct Listed {
+pub struct ListedTrash {
     /// The pack's id, which is its deployment's.
     pub id: DeploymentId,
     /// The name of the pack's project, if known.
@@ -124,12 +125,12 @@ pub struct Listed {
 }
 
 /// Lists at most [`RUN`] packs of the trash, following `after`.
-pub async fn list(app: &App, after: Option<&DeploymentId>) -> anyhow::Result<Vec<Listed>> {
+pub async fn list(app: &App, after: Option<&DeploymentId>) -> anyhow::Result<Vec<ListedTrash>> {
     let page = app.store.trash_page(after, RUN).await?;
     let ids: Vec<DeploymentId> = page.iter().map(|pack| pack.id.clone()).collect();
-    let seen = store_sweep::seen(&app.db, &ids).await?;
+    let seen = store_sweep::list_seen(&app.db, &ids).await?;
     let mut projects: HashMap<_, _> = seen.into_iter().map(|seen| (seen.deployment_id, seen.project)).collect();
-    let listed = page.into_iter().map(|pack| Listed {
+    let listed = page.into_iter().map(|pack| ListedTrash {
         project: projects.remove(&pack.id).flatten(),
         id: pack.id,
         trashed_at: pack.trashed_at,

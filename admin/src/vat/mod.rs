@@ -11,7 +11,7 @@ use std::{sync::Arc, time::Duration};
 use anyhow::Context as _;
 use config::Config;
 use domain::{PayingAccount, UserId, billing::vat::VatNumber};
-use fairness::{Bounds, Refused, Turns};
+use fairness::{ShareError, TurnBounds, TurnQueue};
 use reqwest::{Client, redirect};
 use tokio::{
     sync::Semaphore,
@@ -19,7 +19,7 @@ use tokio::{
 };
 use url::Url;
 
-use self::vies::Failure;
+use self::vies::CallError;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The timeout of one call, including the response body. The registries of some states take a dozen seconds.
@@ -34,7 +34,7 @@ const PERSON_CALLS: usize = 2;
 const PERSON_WAITING: usize = 4;
 const WAITING: usize = 256;
 /// The concurrent calls for rechecked numbers.
-pub const RENEWALS: usize = 2;
+pub const RECHECK_CALLS: usize = 2;
 /// The pause before the retry of a call that the registry rejected as one too many.
 const BUSY_PAUSE: Duration = Duration::from_millis(500);
 const USER_AGENT: &str = concat!("svc/", env!("CARGO_PKG_VERSION"));
@@ -46,14 +46,14 @@ pub struct VatRegistry {
     url: Url,
     /// The seller's number, in whose name the registry is consulted, so that it issues a consultation number.
     requester: Option<VatNumber>,
-    turns: Turns<PayingAccount>,
+    turns: TurnQueue<PayingAccount>,
     /// The permits of the job that rechecks numbers, apart from people's.
     renewals: Arc<Semaphore>,
 }
 
 /// The queue that a check waits in.
 #[derive(Debug, Clone, Copy)]
-pub enum Asker<'a> {
+pub enum CheckQueue<'a> {
     /// A person who waits for the result, even on behalf of an organization.
     Person(&'a UserId),
     /// The platform, rechecking a number that it has stored.
@@ -81,15 +81,15 @@ pub enum VatAnswer {
 pub enum VatError {
     /// The registry did not respond: the number may be valid.
     #[error(transparent)]
-    Unavailable(Unavailable),
+    Unavailable(RegistryUnavailable),
     /// The registry was not contacted, because too many checks are pending.
     #[error("too many VAT numbers are being checked")]
-    Busy(#[from] Refused),
+    Busy(#[from] ShareError),
 }
 
 /// The part of the registry that does not respond, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unavailable {
+pub enum RegistryUnavailable {
     /// The registry itself.
     #[error("the VAT registry does not answer: {0}")]
     Registry(String),
@@ -111,42 +111,46 @@ impl VatRegistry {
         let url = config.billing.vies_url.clone();
         anyhow::ensure!(!url.cannot_be_a_base(), "billing.vies_url cannot carry a path");
         let requester = config.billing.seller.as_ref().and_then(|seller| seller.vat_number.clone());
-        let turns =
-            Turns::new(Bounds { total: CALLS, share: PERSON_CALLS, waiting: WAITING, waiting_share: PERSON_WAITING });
-        Ok(Self { client, url, requester, turns, renewals: Arc::new(Semaphore::new(RENEWALS)) })
+        let turns = TurnQueue::new(TurnBounds {
+            total: CALLS,
+            share: PERSON_CALLS,
+            waiting: WAITING,
+            waiting_share: PERSON_WAITING,
+        });
+        Ok(Self { client, url, requester, turns, renewals: Arc::new(Semaphore::new(RECHECK_CALLS)) })
     }
 
     /// Checks whether a number is registered.
-    pub async fn check(&self, number: &VatNumber, asker: Asker<'_>) -> Result<VatAnswer, VatError> {
+    pub async fn check(&self, number: &VatNumber, asker: CheckQueue<'_>) -> Result<VatAnswer, VatError> {
         let begun = Instant::now();
         let (_turn, _renewal) = match asker {
-            Asker::Person(person) => (Some(self.turns.take(&person.clone().into(), TURN_WAIT).await?), None),
-            Asker::Platform => (None, self.renewals.acquire().await.ok()),
+            CheckQueue::Person(person) => (Some(self.turns.take(&person.clone().into(), TURN_WAIT).await?), None),
+            CheckQueue::Platform => (None, self.renewals.acquire().await.ok()),
         };
-        let late = || Unavailable::Registry(format!("no answer within {} s", CHECK_TIMEOUT.as_secs()));
+        let late = || RegistryUnavailable::Registry(format!("no answer within {} s", CHECK_TIMEOUT.as_secs()));
         timeout_at(begun + CHECK_TIMEOUT, self.check_in_turn(number))
             .await
             .unwrap_or_else(|_| Err(late()))
             .map_err(VatError::Unavailable)
     }
 
-    async fn check_in_turn(&self, number: &VatNumber) -> Result<VatAnswer, Unavailable> {
-        let failure = match self.ask(number, self.requester.as_ref()).await {
+    async fn check_in_turn(&self, number: &VatNumber) -> Result<VatAnswer, RegistryUnavailable> {
+        let failure = match self.call_once(number, self.requester.as_ref()).await {
             Ok(answer) => return Ok(answer),
             Err(failure) => failure,
         };
         // One retry where it is likely to succeed, and no second.
         let requester = match &failure {
-            Failure::Requester(code) => {
+            CallError::Requester(code) => {
                 tracing::warn!(code, "the VAT registry does not accept billing.seller.vat_number; asked without it");
                 None
             }
-            Failure::Busy(_) => {
+            CallError::Busy(_) => {
                 tokio::time::sleep(BUSY_PAUSE).await;
                 self.requester.as_ref()
             }
-            Failure::Unavailable(_) => return Err(failure.into()),
+            CallError::Unavailable(_) => return Err(failure.into()),
         };
-        self.ask(number, requester).await.map_err(Unavailable::from)
+        self.call_once(number, requester).await.map_err(RegistryUnavailable::from)
     }
 }

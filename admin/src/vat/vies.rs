@@ -6,7 +6,7 @@ use http::{StatusCode, header};
 use reqwest::Response;
 use serde::{Deserialize, Serialize};
 
-use super::{Unavailable, VatAnswer, VatRegistry};
+use super::{RegistryUnavailable, VatAnswer, VatRegistry};
 
 const ANSWER_MAX: usize = 64 * 1024;
 const TEXT_CHARS: usize = 500;
@@ -14,27 +14,27 @@ const CONSULTATION_CHARS: usize = 100;
 const CODE_CHARS: usize = 60;
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Failure {
+pub(super) enum CallError {
     /// The registry has too many concurrent requests.
-    Busy(Unavailable),
+    Busy(RegistryUnavailable),
     /// The registry does not accept the requester's number.
     Requester(String),
     /// The registry, or the state's part of it, does not respond.
-    Unavailable(Unavailable),
+    Unavailable(RegistryUnavailable),
 }
 
-impl From<Failure> for Unavailable {
-    fn from(failure: Failure) -> Self {
+impl From<CallError> for RegistryUnavailable {
+    fn from(failure: CallError) -> Self {
         match failure {
-            Failure::Busy(unavailable) | Failure::Unavailable(unavailable) => unavailable,
-            Failure::Requester(code) => Self::Registry(code),
+            CallError::Busy(unavailable) | CallError::Unavailable(unavailable) => unavailable,
+            CallError::Requester(code) => Self::Registry(code),
         }
     }
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Question<'a> {
+struct CheckRequest<'a> {
     country_code: &'a str,
     vat_number: &'a str,
     requester_member_state_code: &'a str,
@@ -43,7 +43,7 @@ struct Question<'a> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Wire {
+struct CheckResponse {
     /// The result of `POST /check-vat-number`.
     valid: Option<bool>,
     /// The result of `GET /ms/{state}/vat/{number}`.
@@ -53,36 +53,40 @@ struct Wire {
     /// False if `error_wrappers` is present.
     action_succeed: Option<bool>,
     #[serde(default)]
-    error_wrappers: Vec<Wrapper>,
+    error_wrappers: Vec<ErrorWrapper>,
     name: Option<String>,
     address: Option<String>,
     request_identifier: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Wrapper {
+struct ErrorWrapper {
     error: Option<String>,
 }
 
 impl VatRegistry {
     /// Calls the registry once, in the name of `requester` if it is given.
-    pub(super) async fn ask(&self, number: &VatNumber, requester: Option<&VatNumber>) -> Result<VatAnswer, Failure> {
+    pub(super) async fn call_once(
+        &self,
+        number: &VatNumber,
+        requester: Option<&VatNumber>,
+    ) -> Result<VatAnswer, CallError> {
         let request = match requester {
             Some(requester) => {
-                let question = Question {
+                let question = CheckRequest {
                     country_code: number.prefix(),
                     vat_number: number.national(),
                     requester_member_state_code: requester.prefix(),
                     requester_number: requester.national(),
                 };
-                let question = serde_json::to_vec(&question).map_err(|error| unanswered(error.to_string()))?;
+                let question = serde_json::to_vec(&question).map_err(|error| registry_error(error.to_string()))?;
                 let request = self.client.post(self.path(&["check-vat-number"]));
                 request.header(header::CONTENT_TYPE, "application/json").body(question)
             }
             None => self.client.get(self.path(&["ms", number.prefix(), "vat", number.national()])),
         };
         let response = request.header(header::ACCEPT, "application/json").send().await;
-        let response = response.map_err(|error| unanswered(without_url(error)))?;
+        let response = response.map_err(|error| registry_error(without_url(error)))?;
         let status = response.status();
         read(status, &body(response).await?)
     }
@@ -97,8 +101,8 @@ impl VatRegistry {
     }
 }
 
-fn unanswered(reason: impl Into<String>) -> Failure {
-    Failure::Unavailable(Unavailable::Registry(reason.into()))
+fn registry_error(reason: impl Into<String>) -> CallError {
+    CallError::Unavailable(RegistryUnavailable::Registry(reason.into()))
 }
 
 /// Returns the whole chain of causes: the outermost only says that a request failed.
@@ -106,11 +110,11 @@ fn without_url(error: reqwest::Error) -> String {
     format!("{:#}", anyhow::Error::from(error.without_url()))
 }
 
-async fn body(mut response: Response) -> Result<Vec<u8>, Failure> {
+async fn body(mut response: Response) -> Result<Vec<u8>, CallError> {
     let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| unanswered(without_url(error)))? {
+    while let Some(chunk) = response.chunk().await.map_err(|error| registry_error(without_url(error)))? {
         if body.len() + chunk.len() > ANSWER_MAX {
-            return Err(unanswered("a longer answer than any of its own"));
+            return Err(registry_error("a longer answer than any of its own"));
         }
         body.extend_from_slice(&chunk);
     }
@@ -118,19 +122,19 @@ async fn body(mut response: Response) -> Result<Vec<u8>, Failure> {
 }
 
 /// Parses a response. Only a success, or the code for a malformed number, says anything about the number.
-fn read(status: StatusCode, body: &[u8]) -> Result<VatAnswer, Failure> {
-    let said: Result<Wire, _> = serde_json::from_slice(body);
-    let Ok(said) = said else { return Err(unanswered(format!("status {status}, not its JSON"))) };
+fn read(status: StatusCode, body: &[u8]) -> Result<VatAnswer, CallError> {
+    let said: Result<CheckResponse, _> = serde_json::from_slice(body);
+    let Ok(said) = said else { return Err(registry_error(format!("status {status}, not its JSON"))) };
     let wrapped = said.error_wrappers.iter().find_map(|wrapper| wrapper.error.as_deref());
     let user_error = said.user_error.as_deref().filter(|code| !matches!(*code, "" | "VALID" | "INVALID"));
     if let Some(code) = user_error.or(wrapped) {
         return refused(code);
     }
     if !status.is_success() || said.action_succeed == Some(false) {
-        return Err(unanswered(format!("status {status}")));
+        return Err(registry_error(format!("status {status}")));
     }
     match said.is_valid.or(said.valid) {
-        None => Err(unanswered("an answer that does not say whether the number is valid")),
+        None => Err(registry_error("an answer that does not say whether the number is valid")),
         Some(false) => Ok(VatAnswer::Unknown),
         Some(true) => Ok(VatAnswer::Valid {
             name: text(said.name, TEXT_CHARS),
@@ -141,16 +145,18 @@ fn read(status: StatusCode, body: &[u8]) -> Result<VatAnswer, Failure> {
 }
 
 /// Maps an error code of the registry. Its messages are translations of the code, and add nothing.
-fn refused(code: &str) -> Result<VatAnswer, Failure> {
+fn refused(code: &str) -> Result<VatAnswer, CallError> {
     let reason: String = code.chars().filter(|c| !c.is_control()).take(CODE_CHARS).collect();
     Err(match code {
         // A malformed number cannot belong to anybody.
         "INVALID_INPUT" => return Ok(VatAnswer::Unknown),
-        "INVALID_REQUESTER_INFO" => Failure::Requester(reason),
-        "MS_MAX_CONCURRENT_REQ" => Failure::Busy(Unavailable::State(reason)),
-        "GLOBAL_MAX_CONCURRENT_REQ" => Failure::Busy(Unavailable::Registry(reason)),
-        "MS_UNAVAILABLE" | "MS_MAX_CONCURRENT_REQ_TIME" | "TIMEOUT" => Failure::Unavailable(Unavailable::State(reason)),
-        _ => unanswered(reason),
+        "INVALID_REQUESTER_INFO" => CallError::Requester(reason),
+        "MS_MAX_CONCURRENT_REQ" => CallError::Busy(RegistryUnavailable::State(reason)),
+        "GLOBAL_MAX_CONCURRENT_REQ" => CallError::Busy(RegistryUnavailable::Registry(reason)),
+        "MS_UNAVAILABLE" | "MS_MAX_CONCURRENT_REQ_TIME" | "TIMEOUT" => {
+            CallError::Unavailable(RegistryUnavailable::State(reason))
+        }
+        _ => registry_error(reason),
     })
 }
 
@@ -169,12 +175,12 @@ mod tests {
 
     use super::*;
 
-    fn said(status: u16, body: &Value) -> Result<VatAnswer, Failure> {
+    fn said(status: u16, body: &Value) -> Result<VatAnswer, CallError> {
         read(StatusCode::from_u16(status).unwrap(), body.to_string().as_bytes())
     }
 
-    fn state(code: &str) -> Unavailable {
-        Unavailable::State(code.to_owned())
+    fn state(code: &str) -> RegistryUnavailable {
+        RegistryUnavailable::State(code.to_owned())
     }
 
     #[test]
@@ -212,17 +218,20 @@ mod tests {
     #[test]
     fn an_error_says_nothing_of_the_number() {
         for (code, failure) in [
-            ("MS_UNAVAILABLE", Failure::Unavailable(state("MS_UNAVAILABLE"))),
-            ("TIMEOUT", Failure::Unavailable(state("TIMEOUT"))),
-            ("MS_MAX_CONCURRENT_REQ_TIME", Failure::Unavailable(state("MS_MAX_CONCURRENT_REQ_TIME"))),
-            ("MS_MAX_CONCURRENT_REQ", Failure::Busy(state("MS_MAX_CONCURRENT_REQ"))),
-            ("GLOBAL_MAX_CONCURRENT_REQ", Failure::Busy(Unavailable::Registry("GLOBAL_MAX_CONCURRENT_REQ".to_owned()))),
-            ("SERVICE_UNAVAILABLE", unanswered("SERVICE_UNAVAILABLE")),
-            ("GLOBAL_MAX_CONCURRENT_REQ_TIME", unanswered("GLOBAL_MAX_CONCURRENT_REQ_TIME")),
-            ("IP_BLOCKED", unanswered("IP_BLOCKED")),
-            ("VAT_BLOCKED", unanswered("VAT_BLOCKED")),
-            ("A_CODE_OF_TOMORROW", unanswered("A_CODE_OF_TOMORROW")),
-            ("INVALID_REQUESTER_INFO", Failure::Requester("INVALID_REQUESTER_INFO".to_owned())),
+            ("MS_UNAVAILABLE", CallError::Unavailable(state("MS_UNAVAILABLE"))),
+            ("TIMEOUT", CallError::Unavailable(state("TIMEOUT"))),
+            ("MS_MAX_CONCURRENT_REQ_TIME", CallError::Unavailable(state("MS_MAX_CONCURRENT_REQ_TIME"))),
+            ("MS_MAX_CONCURRENT_REQ", CallError::Busy(state("MS_MAX_CONCURRENT_REQ"))),
+            (
+                "GLOBAL_MAX_CONCURRENT_REQ",
+                CallError::Busy(RegistryUnavailable::Registry("GLOBAL_MAX_CONCURRENT_REQ".to_owned())),
+            ),
+            ("SERVICE_UNAVAILABLE", registry_error("SERVICE_UNAVAILABLE")),
+            ("GLOBAL_MAX_CONCURRENT_REQ_TIME", registry_error("GLOBAL_MAX_CONCURRENT_REQ_TIME")),
+            ("IP_BLOCKED", registry_error("IP_BLOCKED")),
+            ("VAT_BLOCKED", registry_error("VAT_BLOCKED")),
+            ("A_CODE_OF_TOMORROW", registry_error("A_CODE_OF_TOMORROW")),
+            ("INVALID_REQUESTER_INFO", CallError::Requester("INVALID_REQUESTER_INFO".to_owned())),
         ] {
             let wrapped = json!({ "actionSucceed": false, "errorWrappers": [{ "error": code, "message": "…" }] });
             // The same response for valid and invalid numbers.
@@ -259,7 +268,7 @@ mod tests {
             (503, "Service Unavailable"),
         ] {
             let found = read(StatusCode::from_u16(status).unwrap(), body.as_bytes());
-            let says_nothing = matches!(found, Err(Failure::Unavailable(Unavailable::Registry(_))));
+            let says_nothing = matches!(found, Err(CallError::Unavailable(RegistryUnavailable::Registry(_))));
             assert!(says_nothing, "{status} {body}: {found:?}");
         }
     }

@@ -45,10 +45,10 @@ pub async fn github(
     body: Body,
 ) -> Result<Json<WebhookTaken>, ApiError> {
     let delivery = receive::receive(&app, client, &headers, body).await?;
-    let event = events::read(&delivery.event, &delivery.body)?;
+    let event = events::parse_event(&delivery.event, &delivery.body)?;
     let mut change = app.change(event.actor()).await?;
     let now = change.now();
-    let is_new = webhook_deliveries::note(&mut change, &delivery.id, &delivery.sha256, &delivery.event, now).await?;
+    let is_new = webhook_deliveries::record(&mut change, &delivery.id, &delivery.sha256, &delivery.event, now).await?;
     let deploys = if is_new { events::apply(&mut change, &event).await? } else { 0 };
     change.commit().await?;
     tracing::info!(event = delivery.event, delivery = delivery.id, is_new, deploys, "a webhook");

@@ -19,7 +19,7 @@ use tracing::Instrument as _;
 use crate::{
     app::App,
     billing,
-    bounds::{LookTurn, NextLook},
+    bounds::{CheckTurn, NextCheck},
     error::{ApiError, Code},
     extract::{Json, read_body_up_to},
     middleware::client::ClientAddress,
@@ -43,23 +43,23 @@ const SIGNATURE: HeaderName = HeaderName::from_static("x-mollie-signature");
 
 /// An event: an id, and perhaps a snapshot of the entity. A snapshot may also be sent alone.
 #[derive(Default, Deserialize)]
-struct Event {
+struct PaymentEvent {
     #[serde(rename = "entityId")]
     entity_id: Option<String>,
     #[serde(default, rename = "_embedded")]
-    embedded: Embedded,
+    embedded: EventEmbedded,
     #[serde(flatten)]
-    snapshot: Snapshot,
+    snapshot: EntitySnapshot,
 }
 
 #[derive(Default, Deserialize)]
-struct Embedded {
+struct EventEmbedded {
     #[serde(default)]
-    entity: Snapshot,
+    entity: EntitySnapshot,
 }
 
 #[derive(Default, Deserialize)]
-struct Snapshot {
+struct EntitySnapshot {
     id: Option<String>,
     /// For a refund or a chargeback, the payment that it reduces.
     #[serde(rename = "paymentId")]
@@ -105,12 +105,12 @@ pub async fn receive(
     let turn = app.bounds.webhook(client.into())?;
     let body = read_body_up_to(body, BODY_BYTES).await?;
     let secret = app.config.billing.mollie_webhook_secret.as_deref().unwrap_or_default();
-    let Some(id) = named(secret, &headers, &body)? else { return Ok(Json(Done::OK)) };
+    let Some(id) = payment_id(secret, &headers, &body)? else { return Ok(Json(Done::OK)) };
     // Webhooks that wait for a check are bounded by the rate limit or by the checks' own limits.
     drop(turn);
     let looks = app.bounds.payment_looks();
     if let Some(next) = looks.join(&id) {
-        return Ok(joined(next).await);
+        return Ok(wait_for_check(next).await);
     }
     let kind = provider.kind().as_str();
     let is_known = payments::find_at_provider(&app.db, kind, &id).await?.is_some();
@@ -118,34 +118,34 @@ pub async fn receive(
         app.rate_limits.count_client(Bucket::PaymentLook, &counted).await.check()?;
     }
     let mut look = match looks.begin(&id, client.into())? {
-        LookTurn::First(look) => look,
-        LookTurn::Joined(next) => return Ok(joined(next).await),
+        CheckTurn::First(look) => look,
+        CheckTurn::Joined(next) => return Ok(wait_for_check(next).await),
     };
     let looking = app.clone();
     let (answer, first) = oneshot::channel();
     // From here on the check continues without the client: others may have joined it.
     let looks = async move {
-        let answered = match look.turn().await {
+        let answered = match look.acquire().await {
             Ok(_permit) => {
-                look_now(&looking, kind, &id).await;
+                check_now(&looking, kind, &id).await;
                 Ok(())
             }
             Err(error) => {
                 // Whether or not the provider sends the webhook again, a job checks the payment.
-                look_later(&looking, kind, &id).await;
+                schedule_check(&looking, kind, &id).await;
                 Err(error)
             }
         };
         // An error means that the client has disconnected.
         let _ = answer.send(answered);
-        while let Some(true) = looking.stopping.run_until_cancelled(look.is_wanted_again()).await {
-            match look.turn().await {
-                Ok(_permit) => look_now(&looking, kind, look.id()).await,
-                Err(_) => look_later(&looking, kind, look.id()).await,
+        while let Some(true) = looking.stopping.run_until_cancelled(look.finish_and_wait()).await {
+            match look.acquire().await {
+                Ok(_permit) => check_now(&looking, kind, look.id()).await,
+                Err(_) => schedule_check(&looking, kind, look.id()).await,
             }
         }
-        if look.is_wanted() {
-            look_later(&looking, kind, look.id()).await;
+        if look.has_waiters() {
+            schedule_check(&looking, kind, look.id()).await;
         }
     };
     app.tasks.spawn(looks.in_current_span());
@@ -160,31 +160,31 @@ pub async fn receive(
 }
 
 /// Responds once the next check of the payment has finished, or after a timeout.
-async fn joined(next: NextLook) -> Json<Done> {
-    let _ = tokio::time::timeout(LOOK_WAIT, next.ended()).await;
+async fn wait_for_check(next: NextCheck) -> Json<Done> {
+    let _ = tokio::time::timeout(LOOK_WAIT, next.wait()).await;
     Json(Done::OK)
 }
 
 /// Checks a payment. If that fails, a job checks again soon.
-async fn look_now(app: &App, kind: &str, id: &str) {
-    let looked = tokio::time::timeout(LOOK_LONGEST, billing::look(app, id)).await;
+async fn check_now(app: &App, kind: &str, id: &str) {
+    let looked = tokio::time::timeout(LOOK_LONGEST, billing::poll_by_provider_id(app, id)).await;
     if let Err(error) = looked.unwrap_or_else(|_| Err(anyhow::anyhow!("it took too long"))) {
         tracing::warn!(id, "a payment could not be looked at: {error:#}");
         // The provider was already sent a success response.
-        look_later(app, kind, id).await;
+        schedule_check(app, kind, id).await;
     }
 }
 
 /// Schedules a job to check a payment soon.
-async fn look_later(app: &App, kind: &str, id: &str) {
+async fn schedule_check(app: &App, kind: &str, id: &str) {
     let soon = app.clock.now() + LOOK_AGAIN;
-    if let Err(error) = db::in_time(payments::look_soon(&app.db, kind, id, soon)).await {
+    if let Err(error) = db::in_time(payments::schedule_check(&app.db, kind, id, soon)).await {
         tracing::warn!(id, %error, "its next look could not be brought forward");
     }
 }
 
 /// Returns the id of the payment that a webhook is about; `None` if it is about something else.
-fn named(secret: &str, headers: &HeaderMap, body: &[u8]) -> Result<Option<String>, ApiError> {
+fn payment_id(secret: &str, headers: &HeaderMap, body: &[u8]) -> Result<Option<String>, ApiError> {
     if !headers.contains_key(SIGNATURE) {
         let is_json = headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
         if is_json {
@@ -192,7 +192,11 @@ fn named(secret: &str, headers: &HeaderMap, body: &[u8]) -> Result<Option<String
         }
         let hint: PaymentHint = serde_urlencoded::from_bytes(body)
             .map_err(|_| ApiError::invalid("The body must be a form with the payment's `id`."))?;
-        return if is_id(&hint.id) { Ok(Some(hint.id)) } else { Err(ApiError::invalid("`id` is not a payment's id.")) };
+        return if is_payment_id(&hint.id) {
+            Ok(Some(hint.id))
+        } else {
+            Err(ApiError::invalid("`id` is not a payment's id."))
+        };
     }
     // Anybody can compute an HMAC with an empty key.
     if secret.is_empty() {
@@ -201,11 +205,11 @@ fn named(secret: &str, headers: &HeaderMap, body: &[u8]) -> Result<Option<String
     if !is_genuine(secret.as_bytes(), headers, body) {
         return Err(unsigned("X-Mollie-Signature is wrong; the secret must be billing.mollie_webhook_secret."));
     }
-    let event: Event =
+    let event: PaymentEvent =
         serde_json::from_slice(body).map_err(|_| ApiError::invalid("The body is not an event in JSON."))?;
-    let Event { entity_id, embedded: Embedded { entity }, snapshot } = event;
+    let PaymentEvent { entity_id, embedded: EventEmbedded { entity }, snapshot } = event;
     let ids = [entity_id, entity.id, entity.payment_id, snapshot.id, snapshot.payment_id];
-    Ok(ids.into_iter().flatten().find(|id| id.starts_with(PAYMENT_PREFIX) && is_id(id)))
+    Ok(ids.into_iter().flatten().find(|id| id.starts_with(PAYMENT_PREFIX) && is_payment_id(id)))
 }
 
 fn unsigned(sentence: &'static str) -> ApiError {
@@ -213,7 +217,7 @@ fn unsigned(sentence: &'static str) -> ApiError {
 }
 
 /// Returns whether the text can be a payment's id.
-fn is_id(text: &str) -> bool {
+fn is_payment_id(text: &str) -> bool {
     (1..=ID_CHARS).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
@@ -250,12 +254,12 @@ mod tests {
     }
 
     fn event(body: &str) -> Option<String> {
-        named(SECRET, &with(&signed(body)), body.as_bytes()).unwrap()
+        payment_id(SECRET, &with(&signed(body)), body.as_bytes()).unwrap()
     }
 
     #[test]
     fn a_form_names_its_payment() {
-        let of = |body: &str| named("", &HeaderMap::new(), body.as_bytes()).ok().flatten();
+        let of = |body: &str| payment_id("", &HeaderMap::new(), body.as_bytes()).ok().flatten();
         assert_eq!(of("id=tr_WDqYK6vllg").as_deref(), Some("tr_WDqYK6vllg"));
         assert_eq!(of("testByMollie=1&id=tr_7").as_deref(), Some("tr_7"));
         let long = format!("id=tr_{}", "a".repeat(ID_CHARS));
@@ -269,19 +273,19 @@ mod tests {
         let body = r#"{"resource":"event","type":"payment.paid","entityId":"tr_1"}"#;
         let genuine = signed(body);
         assert_eq!(event(body).as_deref(), Some("tr_1"));
-        let prefixed = named(SECRET, &with(&format!("sha256={genuine}")), body.as_bytes());
+        let prefixed = payment_id(SECRET, &with(&format!("sha256={genuine}")), body.as_bytes());
         assert_eq!(prefixed.unwrap().as_deref(), Some("tr_1"));
         let shorter = genuine[..62].to_owned();
         for signature in ["", "sha256=", &shorter, &"0".repeat(64), &format!("sha1={genuine}"), &format!("{genuine}00")]
         {
-            assert!(named(SECRET, &with(signature), body.as_bytes()).is_err(), "{signature}");
+            assert!(payment_id(SECRET, &with(signature), body.as_bytes()).is_err(), "{signature}");
         }
         let mut twice = with(&genuine);
         twice.append(SIGNATURE, HeaderValue::from_str(&genuine).unwrap());
-        assert!(named(SECRET, &twice, body.as_bytes()).is_err());
-        assert!(named(SECRET, &with(&genuine), b"{}").is_err(), "of another body");
-        assert!(named("", &with(&signed_by_nothing(body)), body.as_bytes()).is_err());
-        assert!(named(SECRET, &with(&signed("[")), b"[").is_err());
+        assert!(payment_id(SECRET, &twice, body.as_bytes()).is_err());
+        assert!(payment_id(SECRET, &with(&genuine), b"{}").is_err(), "of another body");
+        assert!(payment_id("", &with(&signed_by_nothing(body)), body.as_bytes()).is_err());
+        assert!(payment_id(SECRET, &with(&signed("[")), b"[").is_err());
     }
 
     fn signed_by_nothing(body: &str) -> String {

@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{
     app::App,
-    bounds::WebhookTurn,
+    bounds::WebhookPermit,
     error::{ApiError, Code},
     extract::late_body,
     rates::{self, Bucket},
@@ -27,7 +27,7 @@ const DELIVERY: HeaderName = HeaderName::from_static("x-github-delivery");
 const EVENT: HeaderName = HeaderName::from_static("x-github-event");
 
 /// A webhook whose signature was verified.
-pub(super) struct Delivery {
+pub(super) struct VerifiedDelivery {
     pub(super) id: String,
     pub(super) event: String,
     pub(super) body: Vec<u8>,
@@ -35,7 +35,12 @@ pub(super) struct Delivery {
 }
 
 /// Receives a webhook from `client` and verifies it.
-pub(super) async fn receive(app: &App, client: IpAddr, headers: &HeaderMap, body: Body) -> Result<Delivery, ApiError> {
+pub(super) async fn receive(
+    app: &App,
+    client: IpAddr,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<VerifiedDelivery, ApiError> {
     let secret = app.config.code_host.webhook_secret.as_bytes();
     if secret.is_empty() {
         // Anybody can compute an HMAC with an empty key.
@@ -49,7 +54,7 @@ pub(super) async fn receive(app: &App, client: IpAddr, headers: &HeaderMap, body
     let counted = rates::client(client);
     app.rate_limits.count_client(Bucket::Webhook, &counted).await.check()?;
     // Checked before the body, so that nothing is read from a client without a signature.
-    let signature = signature(headers).ok_or_else(unsigned)?;
+    let signature = parse_signature(headers).ok_or_else(unsigned)?;
     let mut turn = app.bounds.webhook(client.into())?;
     let body = tokio::time::timeout(BODY_TIMEOUT, read(&mut turn, body)).await.map_err(|_| late_body())??;
     if !is_genuine(secret, &body, &signature) {
@@ -58,10 +63,10 @@ pub(super) async fn receive(app: &App, client: IpAddr, headers: &HeaderMap, body
     app.rate_limits.uncount_client(Bucket::Webhook, &counted).await;
     let (id, event) = (name(headers, &DELIVERY)?, name(headers, &EVENT)?);
     let sha256 = Sha256::digest(&body).into();
-    Ok(Delivery { id, event, body, sha256 })
+    Ok(VerifiedDelivery { id, event, body, sha256 })
 }
 
-async fn read(turn: &mut WebhookTurn, body: Body) -> Result<Vec<u8>, ApiError> {
+async fn read(turn: &mut WebhookPermit, body: Body) -> Result<Vec<u8>, ApiError> {
     let mut chunks = body.into_data_stream();
     let mut read = Vec::new();
     while let Some(chunk) = chunks.next().await {
@@ -77,7 +82,7 @@ async fn read(turn: &mut WebhookTurn, body: Body) -> Result<Vec<u8>, ApiError> {
 }
 
 /// Parses the 32 bytes of `sha256=…`, if the header is present exactly once.
-fn signature(headers: &HeaderMap) -> Option<[u8; 32]> {
+fn parse_signature(headers: &HeaderMap) -> Option<[u8; 32]> {
     let mut values = headers.get_all(SIGNATURE).into_iter();
     let (value, None) = (values.next()?, values.next()) else { return None };
     let mut signature = [0; 32];
@@ -116,7 +121,7 @@ mod tests {
     fn the_documented_example_is_genuine() {
         let signature = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
         let headers = HeaderMap::from_iter([(SIGNATURE, HeaderValue::from_static(signature))]);
-        let signature = super::signature(&headers).unwrap();
+        let signature = super::parse_signature(&headers).unwrap();
         assert!(is_genuine(b"It's a Secret to Everybody", b"Hello, World!", &signature));
         assert!(!is_genuine(b"It's a Secret to Everybody", b"Hello, World?", &signature));
         assert!(!is_genuine(b"It's a secret to everybody", b"Hello, World!", &signature));
@@ -125,13 +130,14 @@ mod tests {
     #[test]
     fn only_whole_signatures_are_read() {
         let whole = format!("sha256={}", "0".repeat(64));
-        let read = |text: &str| signature(&HeaderMap::from_iter([(SIGNATURE, HeaderValue::from_str(text).unwrap())]));
+        let read =
+            |text: &str| parse_signature(&HeaderMap::from_iter([(SIGNATURE, HeaderValue::from_str(text).unwrap())]));
         assert!(read(&whole).is_some());
         for bad in ["", "sha256=", "sha256=00", &whole[7..], &format!("sha1={}", &whole[7..]), &format!("{whole}00")] {
             assert!(read(bad).is_none(), "{bad}");
         }
         let mut twice = HeaderMap::from_iter([(SIGNATURE, HeaderValue::from_str(&whole).unwrap())]);
         twice.append(SIGNATURE, HeaderValue::from_static("sha256=00"));
-        assert!(signature(&twice).is_none());
+        assert!(parse_signature(&twice).is_none());
     }
 }

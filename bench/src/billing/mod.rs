@@ -9,16 +9,16 @@ use std::{fmt::Write as _, thread};
 use anyhow::anyhow;
 
 use crate::{
-    Effort,
-    printed::{self, Suite},
-    world::World,
+    BenchEffort,
+    printed::{self, TestSuite},
+    world::BenchWorld,
 };
 
 /// A table: the location of the tests, a part of the names of those that print its rows, and its head.
-type Table = (Suite, &'static str, &'static str);
-const TABLES: [Table; 3] = [
+type BillingTable = (TestSuite, &'static str, &'static str);
+const TABLES: [BillingTable; 3] = [
     (
-        Suite::BlackBox,
+        TestSuite::BlackBox,
         "billing::figures::renewals::",
         "Subscriptions whose month ends in the same moment; the provider takes 50 ms for each answer. admin is killed (`kill -9`) when \
          a third and when two thirds are charged, and another started, which waits for the lease of the one that was killed. \
@@ -28,14 +28,14 @@ const TABLES: [Table; 3] = [
          |--:|--:|--:|--:|--:|--:|--:|--:|--:|",
     ),
     (
-        Suite::BlackBox,
+        TestSuite::BlackBox,
         "billing::figures::limits::",
         "From the answer that reaches a limit, or the request that sets it, until the last of three edges has refused what is \
          beyond it; for bandwidth, from when a job has recorded that it is used up, until the last edge sends at the bounded rate:\n\n\
          | limit | times | median ms | slowest ms |\n|---|--:|--:|--:|",
     ),
     (
-        Suite::Units,
+        TestSuite::Units,
         "billing::tests::years::ten_thousand_periods",
         "Two years of a subscription in each history, over leap days, ends of months and changes of VAT rates, with upgrades, \
          downgrades, refunds and charge-backs. While each month is charged, something goes wrong: the program is killed between two \
@@ -46,7 +46,7 @@ const TABLES: [Table; 3] = [
     ),
 ];
 
-pub(crate) fn measure(world: &World, effort: Effort) -> anyhow::Result<String> {
+pub(crate) fn measure(world: &BenchWorld, effort: BenchEffort) -> anyhow::Result<String> {
     let mut text = "The provider and whoever asks are on the same two cores, and built for debugging.\n".to_owned();
     write!(text, "\n{}", rendering::measure(effort)?)?;
     let [renewals, limits, years] = TABLES;
@@ -63,7 +63,7 @@ pub(crate) fn measure(world: &World, effort: Effort) -> anyhow::Result<String> {
     Ok(text)
 }
 
-fn rows(world: &World, (suite, tests, head): Table) -> anyhow::Result<String> {
+fn rows(world: &BenchWorld, (suite, tests, head): BillingTable) -> anyhow::Result<String> {
     let rows = printed::rows(world, suite, tests)?;
     Ok(format!("{head}\n{}", rows.join("\n")))
 }

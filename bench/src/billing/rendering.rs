@@ -6,12 +6,13 @@ use anyhow::Context as _;
 use invoices::{
     Invoice,
     model::{
-        Address, Draft, InvoiceKind, Line, Party, Payment, PaymentMethod, Period, Totals, Treatment, VatRate, VatShare,
+        Address, DraftLine, InvoiceDraft, InvoiceKind, InvoicePayment, InvoiceTotals, Party, PaymentMethod,
+        ServicePeriod, VatRate, VatShare, VatTreatment,
     },
 };
 use time::{Date, macros::date};
 
-use crate::{Effort, figures::quantile};
+use crate::{BenchEffort, figures::quantile};
 
 const WARM_UP: u32 = 20;
 const INVOICES: u32 = 200;
@@ -20,7 +21,7 @@ const INVOICES: u32 = 200;
 const FROM: Date = date!(2026 - 11 - 01);
 const TO: Date = date!(2026 - 11 - 30);
 
-pub(crate) fn measure(effort: Effort) -> anyhow::Result<String> {
+pub(crate) fn measure(effort: BenchEffort) -> anyhow::Result<String> {
     let mut text = "An invoice of one line and one of 40, rendered by one thread: processor time, which is what a core of its own \
                     would take.\n\n\
                     | lines | invoices | p50 ms | p99 ms | invoices a second | KB of the PDF |\n|--:|--:|--:|--:|--:|--:|\n"
@@ -53,9 +54,9 @@ fn thread_time() -> anyhow::Result<Duration> {
 }
 
 /// An invoice of the Dutch seller to a business in the same country.
-fn draft(number: u32, lines: u32) -> anyhow::Result<Draft> {
-    let (treatment, rate) = (Treatment::Standard, VatRate::from_basis_points(2_100)?);
-    let line = |place: u32| Line {
+fn draft(number: u32, lines: u32) -> anyhow::Result<InvoiceDraft> {
+    let (treatment, rate) = (VatTreatment::Standard, VatRate::from_basis_points(2_100)?);
+    let line = |place: u32| DraftLine {
         description: format!("Plan Pro, project {place}, 1 to 30 November 2026"),
         quantity: 1,
         unit_price_cents: 2_000,
@@ -63,25 +64,29 @@ fn draft(number: u32, lines: u32) -> anyhow::Result<Draft> {
         category: treatment.category(rate),
         rate,
     };
-    let lines: Vec<Line> = (1..=lines).map(line).collect();
-    let vat = VatShare::of(&lines)?;
+    let lines: Vec<DraftLine> = (1..=lines).map(line).collect();
+    let vat = VatShare::from_lines(&lines)?;
     let net_cents = lines.iter().map(|line| line.net_cents).sum();
     let vat_cents = vat.iter().map(|share| share.vat_cents).sum();
-    Ok(Draft {
+    Ok(InvoiceDraft {
         kind: InvoiceKind::Invoice,
         is_part: false,
         number: format!("2026-{number:06}"),
         issued: FROM,
         tax_point: None,
-        service: Period { from: FROM, to: TO },
+        service: ServicePeriod { from: FROM, to: TO },
         seller: party("Sites B.V.", "Keizersgracht 1", "1015 CJ", "NL123456789B01")?,
         buyer: party(&format!("Bakkerij {number} V.O.F."), "Prinsengracht 263", "1016 GV", "NL004495445B01")?,
         buyer_reference: None,
         lines,
         vat,
-        totals: Totals { net_cents, vat_cents, total_cents: net_cents + vat_cents },
+        totals: InvoiceTotals { net_cents, vat_cents, total_cents: net_cents + vat_cents },
         treatment,
-        payment: Some(Payment { method: PaymentMethod::DirectDebit, on: FROM, reference: format!("tr_{number}") }),
+        payment: Some(InvoicePayment {
+            method: PaymentMethod::DirectDebit,
+            on: FROM,
+            reference: format!("tr_{number}"),
+        }),
         brand: "svc".to_owned(),
         play_money: false,
         notes: Vec::new(),

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use crate::{figures::quantile, wire::Trust};
+use crate::{figures::quantile, wire::TrustedRoots};
 
 /// The timeout of a response: as long as a thousand streams may take through a slow gateway.
 pub(super) const PATIENCE: Duration = Duration::from_secs(75);
@@ -32,7 +32,7 @@ pub(super) const RESPONSES: &str = "/v1/responses";
 pub(super) const MESSAGES: &str = "/v1/messages";
 
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Asking {
+pub(crate) struct ClientArguments {
     /// The gateway's port on this machine.
     #[arg(long)]
     pub(crate) port: u16,
@@ -72,7 +72,7 @@ pub(crate) struct Asking {
 }
 
 #[derive(Serialize, Deserialize, Clone, Copy)]
-pub(crate) struct Asked {
+pub(crate) struct ClientResult {
     pub(crate) answers: f64,
     /// The number of these that were refusals.
     pub(crate) refused: f64,
@@ -91,21 +91,21 @@ pub(crate) struct Asked {
     pub(crate) stalled: f64,
 }
 
-struct Times {
+struct ResponseTimes {
     is_refused: bool,
     first: f64,
     whole: f64,
     longest_wait: f64,
 }
 
-pub(crate) fn run(asking: &Asking) -> anyhow::Result<()> {
+pub(crate) fn run(asking: &ClientArguments) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let asked = runtime.block_on(ask(asking))?;
     println!("{}", serde_json::to_string(&asked)?);
     Ok(())
 }
 
-async fn ask(asking: &Asking) -> anyhow::Result<Asked> {
+async fn ask(asking: &ClientArguments) -> anyhow::Result<ClientResult> {
     let began = Instant::now();
     let until = began + Duration::from_secs(asking.seconds.into());
     let clients = (0..asking.clients).map(|_| tokio::spawn(client(asking.clone(), until))).collect::<Vec<_>>();
@@ -113,13 +113,13 @@ async fn ask(asking: &Asking) -> anyhow::Result<Asked> {
     for client in clients {
         times.extend(client.await??);
     }
-    let all = |of: fn(&Times) -> f64| times.iter().map(of).collect::<Vec<_>>();
+    let all = |of: fn(&ResponseTimes) -> f64| times.iter().map(of).collect::<Vec<_>>();
     let (first, whole, waits) = (all(|it| it.first), all(|it| it.whole), all(|it| it.longest_wait));
     let refused = times.iter().filter(|it| it.is_refused).count();
     let stalled = waits.iter().filter(|wait| **wait >= STALL.as_secs_f64()).count();
     #[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
     let (answers, refused, stalled) = (times.len() as f64, refused as f64, stalled as f64);
-    Ok(Asked {
+    Ok(ClientResult {
         answers,
         refused,
         per_second: answers / began.elapsed().as_secs_f64(),
@@ -132,7 +132,7 @@ async fn ask(asking: &Asking) -> anyhow::Result<Asked> {
     })
 }
 
-pub(super) fn body(asking: &Asking) -> anyhow::Result<Bytes> {
+pub(super) fn body(asking: &ClientArguments) -> anyhow::Result<Bytes> {
     let wish = |name, millis: Option<u32>| millis.map(|millis| format!(" {name}:{millis}")).unwrap_or_default();
     let (pace, pause) = (wish("pace", asking.pace), wish("pause", asking.pause));
     let messages = serde_json::json!([{"role": "user", "content": format!("Write a hundred words.{pace}{pause}")}]);
@@ -154,7 +154,7 @@ fn end_of_stream(path: &str) -> &'static str {
     }
 }
 
-async fn client(asking: Asking, until: Instant) -> anyhow::Result<Vec<Times>> {
+async fn client(asking: ClientArguments, until: Instant) -> anyhow::Result<Vec<ResponseTimes>> {
     let body = body(&asking)?;
     let mut sender = connect(&asking).await?;
     let mut times = Vec::new();
@@ -196,7 +196,7 @@ async fn client(asking: Asking, until: Instant) -> anyhow::Result<Vec<Times>> {
                 !asking.stream || is_refused || end.contains(end_of_stream(&asking.path)),
                 "a stream without its end: {end}"
             );
-            Ok(Times {
+            Ok(ResponseTimes {
                 is_refused,
                 first: first.unwrap_or_default().as_secs_f64(),
                 whole: sent.elapsed().as_secs_f64(),
@@ -211,7 +211,7 @@ async fn client(asking: Asking, until: Instant) -> anyhow::Result<Vec<Times>> {
     }
 }
 
-async fn connect(asking: &Asking) -> anyhow::Result<SendRequest<Full<Bytes>>> {
+async fn connect(asking: &ClientArguments) -> anyhow::Result<SendRequest<Full<Bytes>>> {
     let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, asking.port)).await?;
     stream.set_nodelay(true)?;
     let Some(ca_file) = &asking.ca_file else {
@@ -219,7 +219,7 @@ async fn connect(asking: &Asking) -> anyhow::Result<SendRequest<Full<Bytes>>> {
         tokio::spawn(connection);
         return Ok(sender);
     };
-    let connector = TlsConnector::from(Arc::clone(&Trust::in_file(ca_file)?.0));
+    let connector = TlsConnector::from(Arc::clone(&TrustedRoots::in_file(ca_file)?.0));
     let stream = connector.connect(ServerName::try_from(asking.host.clone())?, stream).await?;
     let (sender, connection) = handshake(TokioIo::new(stream)).await?;
     tokio::spawn(connection);

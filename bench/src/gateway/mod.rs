@@ -21,17 +21,17 @@ use std::{
 use anyhow::{Context as _, ensure};
 
 use self::{
-    ask::Asking,
-    peers::{Gateway, PEERS, Setting},
-    refusals::Refusals,
-    round::{Alone, Figures},
+    ask::ClientArguments,
+    peers::{GatewaySetup, PEERS, RunningGateway},
+    refusals::RefusalFigures,
+    round::{GatewayFigures, ProviderBaseline},
 };
 use crate::{
-    Effort,
+    BenchEffort,
     machine::Machine,
-    printed::{self, Suite},
-    ranges::Ranges,
-    world::{Program, World, free_port},
+    printed::{self, TestSuite},
+    ranges::RatioRanges,
+    world::{BenchWorld, RunningProgram, free_port},
 };
 
 const SERVER_CORE: u32 = 0;
@@ -52,27 +52,27 @@ const AT_LIMIT: (&str, &str) = ("SVC__LIMITS__GATEWAY_PER_MIN", "1");
 /// A plan whose credit no run uses up.
 const PLANS: &str = r#"{"free":{"name":"Free","price_cents":0,"limits":{"projects":1,"domains":1,"ready_apps":0,"bandwidth_bytes":1,"ai_credit_cents":4000000000}}}"#;
 
-struct Candidate<'c> {
+struct GatewayCandidate<'c> {
     name: &'static str,
     /// Whether it is ours: the bench fails if ours cannot answer a request.
     own: bool,
     streams: bool,
     /// Whether a thousand open streams are measured only once (with `--quick` not at all), because it is slow.
     slow: bool,
-    start: Box<dyn Fn() -> anyhow::Result<Gateway> + 'c>,
-    figures: Figures,
+    start: Box<dyn Fn() -> anyhow::Result<RunningGateway> + 'c>,
+    figures: GatewayFigures,
 }
 
-pub(crate) fn measure(world: &World, machine: &Machine, effort: Effort) -> anyhow::Result<String> {
+pub(crate) fn measure(world: &BenchWorld, machine: &Machine, effort: BenchEffort) -> anyhow::Result<String> {
     let work = tempfile::tempdir()?;
     let (_provider, port) = start_provider(work.path())?;
-    let setting = Setting { folder: work.path(), provider: port, core: SERVER_CORE };
+    let setting = GatewaySetup { folder: work.path(), provider: port, core: SERVER_CORE };
     let token = new_key(world)?;
     let mut candidates = candidates(world, &setting, &token);
 
     let direct = peers::provider(port);
-    let mut alone = Alone::default();
-    let mut refusals = Refusals::default();
+    let mut alone = ProviderBaseline::default();
+    let mut refusals = RefusalFigures::default();
     let mut missing: Vec<String> = Vec::new();
     for number in 1..=effort.rounds {
         alone.measure(&direct, effort)?;
@@ -96,29 +96,29 @@ pub(crate) fn measure(world: &World, machine: &Machine, effort: Effort) -> anyho
         }
         refusals.measure(&svc(world, port, &token, false, &[AT_LIMIT])?, world, effort)?;
     }
-    let vanished = printed::rows(world, Suite::BlackBox, "metering::figures::")?;
-    let all: Vec<(&str, &Figures)> = candidates.iter().map(|it| (it.name, &it.figures)).collect();
-    let ranges = Ranges::with("gateway", machine, report::ratios(&all), effort.is_kept)?;
+    let vanished = printed::rows(world, TestSuite::BlackBox, "metering::figures::")?;
+    let all: Vec<(&str, &GatewayFigures)> = candidates.iter().map(|it| (it.name, &it.figures)).collect();
+    let ranges = RatioRanges::with("gateway", machine, report::ratios(&all), effort.is_kept)?;
     Ok(report::text(&all, &alone, &refusals, &ranges, &missing, effort) + &report::vanished(&vanished))
 }
 
 /// Runs requests through our gateway, whole and streamed, with one client and many, for `seconds` each.
-pub(crate) fn train(world: &World, seconds: u32) -> anyhow::Result<()> {
+pub(crate) fn train(world: &BenchWorld, seconds: u32) -> anyhow::Result<()> {
     let work = tempfile::tempdir()?;
     let (_provider, port) = start_provider(work.path())?;
     let gateway = svc(world, port, &new_key(world)?, false, &[])?;
     for (stream, clients) in [(false, 1), (true, 1), (false, round::CLIENTS), (true, round::CLIENTS)] {
-        round::ask(&Asking { stream, clients, seconds, ..gateway.asking.clone() })?;
+        round::ask(&ClientArguments { stream, clients, seconds, ..gateway.asking.clone() })?;
     }
     Ok(())
 }
 
 /// Starts the provider on a free port. Returns both.
-fn start_provider(work: &Path) -> anyhow::Result<(Program, u16)> {
+fn start_provider(work: &Path) -> anyhow::Result<(RunningProgram, u16)> {
     let port = free_port()?;
     let mut command = Command::new("taskset");
     command.args(["-c", &LOAD_CORE.to_string()]).arg(std::env::current_exe()?).args(["provide", &port.to_string()]);
-    let provider = Program::start(&command, &work.join("provider.out"))?;
+    let provider = RunningProgram::start(&command, &work.join("provider.out"))?;
     let deadline = Instant::now() + START;
     while TcpStream::connect(("127.0.0.1", port)).is_err() {
         ensure!(Instant::now() < deadline, "the provider did not start");
@@ -127,13 +127,13 @@ fn start_provider(work: &Path) -> anyhow::Result<(Program, u16)> {
     Ok((provider, port))
 }
 
-fn new_key(world: &World) -> anyhow::Result<String> {
+fn new_key(world: &BenchWorld) -> anyhow::Result<String> {
     let said: serde_json::Value = serde_json::from_str(&world.svc(&["tokens", "create", "--kind", "ai", "--json"])?)?;
     Ok(said["token"].as_str().context("a token")?.to_owned())
 }
 
 /// Returns our gateway, over plain HTTP and over TLS, and its peers.
-fn candidates<'c>(world: &'c World, setting: &'c Setting<'c>, token: &str) -> Vec<Candidate<'c>> {
+fn candidates<'c>(world: &'c BenchWorld, setting: &'c GatewaySetup<'c>, token: &str) -> Vec<GatewayCandidate<'c>> {
     let chat = peers::provider(0).path;
     let own = [
         ("svc", false, chat.as_str()),
@@ -148,31 +148,44 @@ fn candidates<'c>(world: &'c World, setting: &'c Setting<'c>, token: &str) -> Ve
             gateway.asking.path.clone_from(&path);
             Ok(gateway)
         };
-        Candidate { name, own: true, streams: true, slow: false, start: Box::new(start), figures: Figures::default() }
+        GatewayCandidate {
+            name,
+            own: true,
+            streams: true,
+            slow: false,
+            start: Box::new(start),
+            figures: GatewayFigures::default(),
+        }
     });
-    let peers = PEERS.iter().map(|peer| Candidate {
+    let peers = PEERS.iter().map(|peer| GatewayCandidate {
         name: peer.name,
         own: false,
         streams: peer.streams,
         slow: peer.slow,
         start: Box::new(|| (peer.start)(setting)),
-        figures: Figures::default(),
+        figures: GatewayFigures::default(),
     });
     own.into_iter().chain(peers).collect()
 }
 
-fn svc(world: &World, provider: u16, token: &str, over_tls: bool, limits: &[(&str, &str)]) -> anyhow::Result<Gateway> {
+fn svc(
+    world: &BenchWorld,
+    provider: u16,
+    token: &str,
+    over_tls: bool,
+    limits: &[(&str, &str)],
+) -> anyhow::Result<RunningGateway> {
     let url = format!("http://127.0.0.1:{provider}");
     let mut environment = NO_LIMITS.to_vec();
     environment.extend(limits);
     environment.extend([("SVC__GATEWAY__PROVIDER_URL", url.as_str()), ("SVC__EDGE__HTTP_MODE", "serve")]);
     let edge = world.edge_with(Some(SERVER_CORE), &environment)?;
-    let asking = Asking {
+    let asking = ClientArguments {
         host: world.host("ai"),
         model: MODEL.to_owned(),
         header: vec![format!("authorization: Bearer {token}")],
         ca_file: over_tls.then(|| world.up.ca_file.clone()),
         ..peers::provider(if over_tls { edge.port } else { edge.http_port })
     };
-    Ok(Gateway { program: edge.program, asking })
+    Ok(RunningGateway { program: edge.program, asking })
 }

@@ -11,10 +11,10 @@ use std::{
 
 use anyhow::{Context as _, bail};
 
-use super::ask::Asking;
+use super::ask::ClientArguments;
 use crate::{
-    peers::says_of_itself,
-    world::{Program, free_port},
+    peers::version_line,
+    world::{RunningProgram, free_port},
 };
 
 /// The timeout until a gateway accepts connections; the Python one takes longest.
@@ -34,37 +34,37 @@ const LITELLM_KEY: &str = "sk-bench-5f1d0c3a9b7e4826";
 /// The folder in which `bench/run` installs the peers from `PyPI` and npm.
 const TOOLS: &str = "target/tools/bench";
 
-pub(super) struct Gateway {
-    pub(super) program: Program,
-    pub(super) asking: Asking,
+pub(super) struct RunningGateway {
+    pub(super) program: RunningProgram,
+    pub(super) asking: ClientArguments,
 }
 
-pub(super) struct Peer {
+pub(super) struct PeerGateway {
     pub(super) name: &'static str,
     pub(super) streams: bool,
     /// Whether a thousand streams take it up to a minute.
     pub(super) slow: bool,
-    pub(super) start: fn(&Setting<'_>) -> anyhow::Result<Gateway>,
+    pub(super) start: fn(&GatewaySetup<'_>) -> anyhow::Result<RunningGateway>,
 }
 
-pub(super) const PEERS: [Peer; 5] = [
-    Peer { name: "nginx", streams: true, slow: false, start: nginx },
-    Peer { name: "HAProxy", streams: true, slow: false, start: haproxy },
-    Peer { name: "TensorZero", streams: true, slow: false, start: tensorzero },
+pub(super) const PEERS: [PeerGateway; 5] = [
+    PeerGateway { name: "nginx", streams: true, slow: false, start: nginx },
+    PeerGateway { name: "HAProxy", streams: true, slow: false, start: haproxy },
+    PeerGateway { name: "TensorZero", streams: true, slow: false, start: tensorzero },
     // 1.15.2 answers every stream with 500.
-    Peer { name: "Portkey", streams: false, slow: false, start: portkey },
-    Peer { name: "LiteLLM", streams: true, slow: true, start: litellm },
+    PeerGateway { name: "Portkey", streams: false, slow: false, start: portkey },
+    PeerGateway { name: "LiteLLM", streams: true, slow: true, start: litellm },
 ];
 
 /// The port, folder and core that a gateway is started with.
-pub(super) struct Setting<'s> {
+pub(super) struct GatewaySetup<'s> {
     pub(super) folder: &'s Path,
     pub(super) provider: u16,
     pub(super) core: u32,
 }
 
-pub(super) fn provider(port: u16) -> Asking {
-    Asking {
+pub(super) fn provider(port: u16) -> ClientArguments {
+    ClientArguments {
         at_limit: false,
         port,
         host: "127.0.0.1".to_owned(),
@@ -80,19 +80,19 @@ pub(super) fn provider(port: u16) -> Asking {
     }
 }
 
-fn nginx(setting: &Setting<'_>) -> anyhow::Result<Gateway> {
+fn nginx(setting: &GatewaySetup<'_>) -> anyhow::Result<RunningGateway> {
     let root = fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
     let text = include_str!("../../peers/gateway/nginx.conf").replace("{user}", if root { "user root;" } else { "" });
     setting.start("nginx", &text, "conf", |file| vec!["nginx".into(), "-c".into(), file])
 }
 
-fn haproxy(setting: &Setting<'_>) -> anyhow::Result<Gateway> {
+fn haproxy(setting: &GatewaySetup<'_>) -> anyhow::Result<RunningGateway> {
     let text = include_str!("../../peers/gateway/haproxy.cfg");
     setting.start("HAProxy", text, "cfg", |file| vec!["haproxy".into(), "-db".into(), "-f".into(), file])
 }
 
 /// Starts `LiteLLM` with one worker per core, as its documentation recommends.
-fn litellm(setting: &Setting<'_>) -> anyhow::Result<Gateway> {
+fn litellm(setting: &GatewaySetup<'_>) -> anyhow::Result<RunningGateway> {
     let program = tool("venv/bin/litellm")?;
     let text = include_str!("../../peers/gateway/litellm.yaml");
     let mut gateway = setting.start("LiteLLM", text, "yaml", |file| {
@@ -104,7 +104,7 @@ fn litellm(setting: &Setting<'_>) -> anyhow::Result<Gateway> {
     Ok(gateway)
 }
 
-fn portkey(setting: &Setting<'_>) -> anyhow::Result<Gateway> {
+fn portkey(setting: &GatewaySetup<'_>) -> anyhow::Result<RunningGateway> {
     let script = tool("node_modules/@portkey-ai/gateway/build/start-server.js")?;
     let mut gateway = setting
         .start("Portkey", "", "none", |_| vec!["node".into(), script, "--port={port}".into(), "--headless".into()])?;
@@ -116,7 +116,7 @@ fn portkey(setting: &Setting<'_>) -> anyhow::Result<Gateway> {
 }
 
 /// Starts `TensorZero`: the client in its `PyPI` package starts the gateway on a port that it chooses and prints.
-fn tensorzero(setting: &Setting<'_>) -> anyhow::Result<Gateway> {
+fn tensorzero(setting: &GatewaySetup<'_>) -> anyhow::Result<RunningGateway> {
     let python = tool("venv/bin/python")?;
     let script = setting.folder.join("start_tensorzero.py");
     fs::write(&script, include_str!("../../peers/gateway/start_tensorzero.py"))?;
@@ -151,11 +151,11 @@ pub(super) fn versions() -> Vec<String> {
     let portkey = || {
         let file = fs::read(Path::new(TOOLS).join("node_modules/@portkey-ai/gateway/package.json")).ok()?;
         let package: serde_json::Value = serde_json::from_slice(&file).ok()?;
-        Some(format!("Portkey {} on Node {}", package["version"].as_str()?, says_of_itself("node", "--version")?))
+        Some(format!("Portkey {} on Node {}", package["version"].as_str()?, version_line("node", "--version")?))
     };
-    let haproxy = says_of_itself("haproxy", "-v");
+    let haproxy = version_line("haproxy", "-v");
     [
-        says_of_itself("nginx", "-v"),
+        version_line("nginx", "-v"),
         haproxy.map(|said| said.split_whitespace().take(3).collect::<Vec<_>>().join(" ")),
         installed("tensorzero").map(|version| format!("TensorZero {version}")),
         portkey(),
@@ -173,20 +173,25 @@ fn tool(path: &str) -> anyhow::Result<String> {
     Ok(tool.display().to_string())
 }
 
-impl Setting<'_> {
+impl GatewaySetup<'_> {
     fn start(
         &self,
         name: &'static str,
         configuration: &str,
         extension: &str,
         command: impl FnOnce(String) -> Vec<String>,
-    ) -> anyhow::Result<Gateway> {
+    ) -> anyhow::Result<RunningGateway> {
         let mut gateway = self.start_with(name, configuration, extension, Some(free_port()?), command)?;
         self.wait(name, &mut gateway, |gateway| TcpStream::connect(("127.0.0.1", gateway.asking.port)).is_ok())?;
         Ok(gateway)
     }
 
-    fn wait(&self, name: &str, gateway: &mut Gateway, is_up: impl Fn(&mut Gateway) -> bool) -> anyhow::Result<()> {
+    fn wait(
+        &self,
+        name: &str,
+        gateway: &mut RunningGateway,
+        is_up: impl Fn(&mut RunningGateway) -> bool,
+    ) -> anyhow::Result<()> {
         let deadline = Instant::now() + START;
         while !is_up(gateway) {
             if gateway.program.has_ended() || Instant::now() > deadline {
@@ -204,7 +209,7 @@ impl Setting<'_> {
         extension: &str,
         port: Option<u16>,
         command: impl FnOnce(String) -> Vec<String>,
-    ) -> anyhow::Result<Gateway> {
+    ) -> anyhow::Result<RunningGateway> {
         let port_text = port.unwrap_or_default().to_string();
         let fill = |text: &str| {
             text.replace("{folder}", &self.folder.display().to_string())
@@ -220,11 +225,13 @@ impl Setting<'_> {
         for proxy in PROXIES {
             taskset.env_remove(proxy);
         }
-        let program = Program::start(&taskset, &self.folder.join(format!("gateway-{name}.out")))
+        let program = RunningProgram::start(&taskset, &self.folder.join(format!("gateway-{name}.out")))
             .with_context(|| arguments.join(" "))?;
-        let asking =
-            Asking { header: vec!["authorization: Bearer none".to_owned()], ..provider(port.unwrap_or_default()) };
-        Ok(Gateway { program, asking })
+        let asking = ClientArguments {
+            header: vec!["authorization: Bearer none".to_owned()],
+            ..provider(port.unwrap_or_default())
+        };
+        Ok(RunningGateway { program, asking })
     }
 
     fn log(&self, name: &str) -> String {

@@ -39,16 +39,16 @@ pub(crate) fn run(port: u16) -> anyhow::Result<()> {
     })
 }
 
-async fn answer(request: Request<Incoming>) -> Result<Response<Either<Full<Bytes>, Chunks>>, Infallible> {
+async fn answer(request: Request<Incoming>) -> Result<Response<Either<Full<Bytes>, ChunkStream>>, Infallible> {
     let body = request.into_body().collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     let text = String::from_utf8_lossy(&body);
     let streams = text.contains("\"stream\":true") || text.contains("\"stream\": true");
     let (body, kind) = if streams {
         (
-            Either::Right(Chunks {
+            Either::Right(ChunkStream {
                 sent: 0,
-                pace: wish(&text, "pace:"),
-                pause: wish(&text, "pause:"),
+                pace: parse_millis(&text, "pace:"),
+                pause: parse_millis(&text, "pause:"),
                 waiting: None,
                 rests: true,
             }),
@@ -63,13 +63,13 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Either<Full<Bytes
 }
 
 /// Parses the milliseconds that a prompt requests.
-fn wish(text: &str, name: &str) -> Option<Duration> {
+fn parse_millis(text: &str, name: &str) -> Option<Duration> {
     let digits = text.split_once(name)?.1;
     let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
     digits[..end].parse().ok().map(Duration::from_millis)
 }
 
-struct Chunks {
+struct ChunkStream {
     sent: usize,
     pace: Option<Duration>,
     pause: Option<Duration>,
@@ -78,7 +78,7 @@ struct Chunks {
     rests: bool,
 }
 
-impl Body for Chunks {
+impl Body for ChunkStream {
     type Data = Bytes;
     type Error = Infallible;
 

@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 use super::{
     peers,
     provider::{CHUNK, CHUNKS, JSON},
-    refusals::Refusals,
-    round::{Alone, CLIENTS, Figures, OPEN},
+    refusals::RefusalFigures,
+    round::{CLIENTS, GatewayFigures, OPEN, ProviderBaseline},
 };
 use crate::{
-    Effort,
-    figures::{median, shown, shown_rounds, uneven},
-    ranges::{Ranges, Ratios},
+    BenchEffort,
+    figures::{format_number, format_rounds, median, uneven_rounds},
+    ranges::{RatioMap, RatioRanges},
 };
 
 const NOTHING: &str = "–";
@@ -21,12 +21,12 @@ pub(super) const RESPONSES: &str = "svc, responses";
 pub(super) const MESSAGES: &str = "svc, messages";
 
 pub(super) fn text(
-    all: &[(&str, &Figures)],
-    alone: &Alone,
-    refusals: &Refusals,
-    ranges: &Ranges,
+    all: &[(&str, &GatewayFigures)],
+    alone: &ProviderBaseline,
+    refusals: &RefusalFigures,
+    ranges: &RatioRanges,
     missing: &[String],
-    effort: Effort,
+    effort: BenchEffort,
 ) -> String {
     let mut text = format!(
         "{rounds} of {seconds} s for each figure, interleaved; medians, and in brackets how far the rounds are apart. Each gateway is started afresh for a round and \
@@ -71,7 +71,7 @@ const ADDED: [(&str, f64); 3] = [("svc", 1.3), (RESPONSES, 2.0), (MESSAGES, 2.0)
 const TRANSLATED: f64 = 1.5;
 
 /// Returns the measured ratio of each of [`AIMS`] by its name, omitting peers that were not measured.
-pub(super) fn ratios(all: &[(&str, &Figures)]) -> Ratios {
+pub(super) fn ratios(all: &[(&str, &GatewayFigures)]) -> RatioMap {
     let per_cpu = |name: &str, is_json: bool| {
         let (_, figures) = all.iter().find(|(other, _)| *other == name)?;
         median_of(if is_json { &figures.json_per_cpu } else { &figures.streams_per_cpu })
@@ -81,12 +81,12 @@ pub(super) fn ratios(all: &[(&str, &Figures)]) -> Ratios {
 }
 
 /// Returns the lowest ratio over the rounds of streams per CPU second to `TensorZero`'s.
-fn least_of_streams(all: &[(&str, &Figures)]) -> Option<f64> {
+fn least_of_streams(all: &[(&str, &GatewayFigures)]) -> Option<f64> {
     let of = |name: &str| Some(all.iter().find(|(other, _)| *other == name)?.1.streams_per_cpu.iter());
     of("svc")?.zip(of("TensorZero")?).map(|(own, theirs)| own / theirs).reduce(f64::min)
 }
 
-fn aims(text: &mut String, all: &[(&str, &Figures)], refusals: &Refusals, ranges: &Ranges) {
+fn aims(text: &mut String, all: &[(&str, &GatewayFigures)], refusals: &RefusalFigures, ranges: &RatioRanges) {
     let Some((_, svc)) = all.iter().find(|(name, _)| *name == "svc") else { return };
     text.push_str("\n| svc, clear text | aim | stretch | measured | | on every machine |\n|---|--:|--:|--:|---|--:|\n");
     let measured = ratios(all);
@@ -118,8 +118,8 @@ fn aims(text: &mut String, all: &[(&str, &Figures)], refusals: &Refusals, ranges
         let _ = writeln!(
             text,
             "| refusals (429) of an account at its limit, per CPU second | {} | | {} | {verdict} | |",
-            shown(REFUSALS),
-            shown_rounds(&refusals.per_cpu)
+            format_number(REFUSALS),
+            format_rounds(&refusals.per_cpu)
         );
         let _ = writeln!(
             text,
@@ -129,7 +129,7 @@ fn aims(text: &mut String, all: &[(&str, &Figures)], refusals: &Refusals, ranges
         );
     }
     let share = svc.stalled.iter().copied().fold(0.0, f64::max) * 100.0;
-    let verdict = if svc.stalls() { "not reached" } else { "reached" };
+    let verdict = if svc.has_stalls() { "not reached" } else { "reached" };
     let _ = writeln!(
         text,
         "| streams that wait 30 ms or more for bytes that are there | none but by chance | | {share:.1}% | {verdict} | |"
@@ -140,14 +140,14 @@ fn aims(text: &mut String, all: &[(&str, &Figures)], refusals: &Refusals, ranges
         let _ = writeln!(
             text,
             "| memory of an open stream, of 1,000 | < 64 KB | | {} KB | {} | |",
-            shown(kb),
+            format_number(kb),
             below(kb, 64.0)
         );
     }
 }
 
 /// Formats the added latency and the cost of each of our formats, as multiples.
-fn multiples(text: &mut String, all: &[(&str, &Figures)]) {
+fn multiples(text: &mut String, all: &[(&str, &GatewayFigures)]) {
     let of = |name: &str| all.iter().find(|(other, _)| *other == name).map(|(_, figures)| *figures);
     let mut row = |what: String, own: &[f64], theirs: &[f64], most: f64| {
         if let (Some(own), Some(theirs)) = (median_of(own), median_of(theirs)) {
@@ -175,7 +175,7 @@ fn multiples(text: &mut String, all: &[(&str, &Figures)]) {
     }
 }
 
-fn cost(text: &mut String, all: &[(&str, &Figures)]) {
+fn cost(text: &mut String, all: &[(&str, &GatewayFigures)]) {
     let _ = write!(
         text,
         "\nCost, {CLIENTS} clients, per CPU second of the gateway (all its processes):\n\n| | JSON | svc ÷ it | streams | svc \
@@ -186,14 +186,14 @@ fn cost(text: &mut String, all: &[(&str, &Figures)]) {
         if theirs.is_empty() {
             return format!("{NOTHING} | {NOTHING}");
         }
-        format!("{} | {}", shown_rounds(theirs), shown_ratio(own, theirs))
+        format!("{} | {}", format_rounds(theirs), shown_ratio(own, theirs))
     };
     for (name, figures) in all {
         let json = cells(&svc.json_per_cpu, &figures.json_per_cpu);
         let streams = cells(&svc.streams_per_cpu, &figures.streams_per_cpu);
         let _ = writeln!(text, "| {name} | {json} | {streams} |");
     }
-    text.push_str(&uneven(all.iter().flat_map(|(name, figures)| {
+    text.push_str(&uneven_rounds(all.iter().flat_map(|(name, figures)| {
         let (json, streams) = (figures.json_per_cpu.as_slice(), figures.streams_per_cpu.as_slice());
         [(format!("{name}, JSON"), json), (format!("{name}, streams"), streams)]
     })));
@@ -205,7 +205,7 @@ fn cost(text: &mut String, all: &[(&str, &Figures)]) {
     );
 }
 
-fn latency(text: &mut String, all: &[(&str, &Figures)], alone: &Alone) {
+fn latency(text: &mut String, all: &[(&str, &GatewayFigures)], alone: &ProviderBaseline) {
     text.push_str(
         "\nAdded to the provider's own time, one request at a time, in ms; the longest wait for bytes in a stream, whose provider \
          pauses for 2 ms after the first chunk, and the share of streams in which one was 30 ms or more (Nagle's algorithm \
@@ -215,8 +215,9 @@ fn latency(text: &mut String, all: &[(&str, &Figures)], alone: &Alone) {
     let ms = |seconds: &[f64]| median_of(seconds).map_or(NOTHING.to_owned(), |seconds| format!("{:.3}", seconds * 1e3));
     let share = |shares: &[f64]| median_of(shares).map_or(NOTHING.to_owned(), |share| format!("{:.1}%", share * 100.0));
     let (json, streams) = (&alone.json, &alone.streams);
-    let of =
-        |asked: &[super::ask::Asked], value: fn(&super::ask::Asked) -> f64| asked.iter().map(value).collect::<Vec<_>>();
+    let of = |asked: &[super::ask::ClientResult], value: fn(&super::ask::ClientResult) -> f64| {
+        asked.iter().map(value).collect::<Vec<_>>()
+    };
     let _ = writeln!(
         text,
         "| the provider's own time | {} | | {} | {} | | {} | {} | {} |",
@@ -245,14 +246,14 @@ fn shown_ratio(own: &[f64], theirs: &[f64]) -> String {
     median_of(theirs).map_or(NOTHING.to_owned(), |theirs| format!("{:.2}", median(own) / theirs))
 }
 
-fn open(text: &mut String, all: &[(&str, &Figures)]) {
+fn open(text: &mut String, all: &[(&str, &GatewayFigures)]) {
     text.push_str(
         "\nStreams open at once, a chunk every 10 to 50 ms: KB of memory for each, over the least it held since it was warm, \
          and share of the core; what LiteLLM takes for 1,000 is of one round:\n\n|",
     );
     for (clients, _) in OPEN {
         #[expect(clippy::cast_precision_loss, reason = "a thousand at most")]
-        let _ = write!(text, " | {}", shown(clients as f64).trim_end_matches(".00").trim_end_matches(".0"));
+        let _ = write!(text, " | {}", format_number(clients as f64).trim_end_matches(".00").trim_end_matches(".0"));
     }
     text.push_str(" |\n|---|--:|--:|--:|--:|\n");
     for (name, figures) in all.iter().filter(|(_, figures)| figures.open.iter().any(|open| !open.is_empty())) {
@@ -260,7 +261,7 @@ fn open(text: &mut String, all: &[(&str, &Figures)]) {
         for open in &figures.open {
             match (middle(open, |it| it.bytes), middle(open, |it| it.share)) {
                 (Some(bytes), Some(share)) => {
-                    let _ = write!(text, " | {} ({:.0}%)", shown(bytes / 1024.0), share * 100.0);
+                    let _ = write!(text, " | {} ({:.0}%)", format_number(bytes / 1024.0), share * 100.0);
                 }
                 _ => {
                     let _ = write!(text, " | {NOTHING}");
@@ -289,12 +290,13 @@ fn middle<T>(values: &[T], of: fn(&T) -> f64) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::round::Open, *};
+    use super::{super::round::OpenStreams, *};
 
-    fn figures(json: f64, streams: f64, kb: f64) -> Figures {
-        let mut figures = Figures { json_per_cpu: vec![json], streams_per_cpu: vec![streams], ..Figures::default() };
+    fn figures(json: f64, streams: f64, kb: f64) -> GatewayFigures {
+        let mut figures =
+            GatewayFigures { json_per_cpu: vec![json], streams_per_cpu: vec![streams], ..GatewayFigures::default() };
         (figures.json_p50, figures.json_p99, figures.first_p50) = (vec![0.000_1], vec![0.002], vec![0.000_1]);
-        (figures.stalled, figures.open[3]) = (vec![0.0], vec![Open { bytes: kb * 1024.0, share: 0.1 }]);
+        (figures.stalled, figures.open[3]) = (vec![0.0], vec![OpenStreams { bytes: kb * 1024.0, share: 0.1 }]);
         figures
     }
 
@@ -302,13 +304,20 @@ mod tests {
     fn aims_are_judged_by_what_was_measured() {
         let (mut svc, mut nginx) = (figures(30.0, 20.0, 70.0), figures(100.0, 20.0, 10.0));
         nginx.json_p50 = vec![0.000_08];
-        let (mut tensorzero, portkey) = (figures(16.0, 5.0, 99.0), Figures::default());
+        let (mut tensorzero, portkey) = (figures(16.0, 5.0, 99.0), GatewayFigures::default());
         (svc.streams_per_cpu, tensorzero.streams_per_cpu) = (vec![20.0, 20.0, 21.0], vec![5.0, 5.0, 7.0]);
         let all = [("svc", &svc), ("nginx", &nginx), ("TensorZero", &tensorzero), ("Portkey", &portkey)];
-        let effort = Effort { rounds: 1, seconds: 1, activations: 0, sites: &[], is_kept: false };
-        let ranges = Ranges::of_one(ratios(&all));
-        let refusals = Refusals { per_cpu: vec![60_000.0], redis: vec![0.06] };
-        let text = text(&all, &Alone::default(), &refusals, &ranges, &["Portkey: it is not there".to_owned()], effort);
+        let effort = BenchEffort { rounds: 1, seconds: 1, activations: 0, sites: &[], is_kept: false };
+        let ranges = RatioRanges::from_ratios(ratios(&all));
+        let refusals = RefusalFigures { per_cpu: vec![60_000.0], redis: vec![0.06] };
+        let text = text(
+            &all,
+            &ProviderBaseline::default(),
+            &refusals,
+            &ranges,
+            &["Portkey: it is not there".to_owned()],
+            effort,
+        );
         for line in [
             "| JSON per CPU second, against nginx | 0.22× | 0.35× | 0.30× | reached | 0.30 (1) |",
             "| JSON per CPU second, against TensorZero | 2× | 3× | 1.88× | not reached | 1.88 (1) |",

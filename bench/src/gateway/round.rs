@@ -9,11 +9,11 @@ use std::{
 use anyhow::{Context as _, bail, ensure};
 
 use super::{
-    Candidate, LOAD_CORE,
-    ask::{Asked, Asking, STALL},
-    peers::Gateway,
+    GatewayCandidate, LOAD_CORE,
+    ask::{ClientArguments, ClientResult, STALL},
+    peers::RunningGateway,
 };
-use crate::{Effort, cpu, world::World};
+use crate::{BenchEffort, cpu, world::BenchWorld};
 
 pub(super) const CLIENTS: usize = 32;
 /// The numbers of concurrently open streams, each with the milliseconds between the chunks of a stream.
@@ -31,7 +31,7 @@ const STALLS: f64 = 0.05;
 
 /// The figures of one gateway; every list has one value per round.
 #[derive(Default)]
-pub(super) struct Figures {
+pub(super) struct GatewayFigures {
     /// Responses per second of the gateway's CPU time.
     pub(super) json_per_cpu: Vec<f64>,
     pub(super) streams_per_cpu: Vec<f64>,
@@ -44,20 +44,20 @@ pub(super) struct Figures {
     pub(super) wait_p50: Vec<f64>,
     pub(super) stalled: Vec<f64>,
     /// Bytes per stream and share of the core, by number of open streams ([`OPEN`]).
-    pub(super) open: [Vec<Open>; OPEN.len()],
+    pub(super) open: [Vec<OpenStreams>; OPEN.len()],
     /// Seconds of CPU time of PostgreSQL, Redis and admin for one of our JSON responses.
     pub(super) beside: Vec<f64>,
 }
 
 #[derive(Clone, Copy)]
-pub(super) struct Open {
+pub(super) struct OpenStreams {
     pub(super) bytes: f64,
     pub(super) share: f64,
 }
 
-impl Figures {
+impl GatewayFigures {
     /// Returns whether more streams stall than a busy machine explains.
-    pub(super) fn stalls(&self) -> bool {
+    pub(super) fn has_stalls(&self) -> bool {
         self.stalled.iter().copied().fold(0.0, f64::max) >= STALLS
             || self.json_p50.iter().any(|seconds| *seconds >= STALL.as_secs_f64())
     }
@@ -65,29 +65,29 @@ impl Figures {
 
 /// The figures of the provider without a gateway; every list has one value per round.
 #[derive(Default)]
-pub(super) struct Alone {
-    pub(super) json: Vec<Asked>,
-    pub(super) streams: Vec<Asked>,
+pub(super) struct ProviderBaseline {
+    pub(super) json: Vec<ClientResult>,
+    pub(super) streams: Vec<ClientResult>,
 }
 
-impl Alone {
-    pub(super) fn measure(&mut self, direct: &Asking, effort: Effort) -> anyhow::Result<()> {
+impl ProviderBaseline {
+    pub(super) fn measure(&mut self, direct: &ClientArguments, effort: BenchEffort) -> anyhow::Result<()> {
         let seconds = effort.seconds;
-        self.json.push(ask(&Asking { seconds, ..direct.clone() }).context("the provider alone")?);
-        let streams = Asking { seconds, stream: true, pause: Some(PAUSE), ..direct.clone() };
+        self.json.push(ask(&ClientArguments { seconds, ..direct.clone() }).context("the provider alone")?);
+        let streams = ClientArguments { seconds, stream: true, pause: Some(PAUSE), ..direct.clone() };
         self.streams.push(ask(&streams).context("the provider alone")?);
         Ok(())
     }
 }
 
 pub(super) fn measure(
-    gateway: &Gateway,
-    candidate: &mut Candidate<'_>,
-    world: &World,
-    alone: &Alone,
-    effort: Effort,
+    gateway: &RunningGateway,
+    candidate: &mut GatewayCandidate<'_>,
+    world: &BenchWorld,
+    alone: &ProviderBaseline,
+    effort: BenchEffort,
 ) -> anyhow::Result<()> {
-    let with = |stream, clients, seconds| ask(&Asking { stream, clients, seconds, ..gateway.asking.clone() });
+    let with = |stream, clients, seconds| ask(&ClientArguments { stream, clients, seconds, ..gateway.asking.clone() });
     let figures = &mut candidate.figures;
     let is_first_round = figures.json_per_cpu.is_empty();
     with(false, 1, WARM).context("the first answers")?;
@@ -99,7 +99,8 @@ pub(super) fn measure(
                 figures.open[index].push(open(gateway, index, &mut at_rest)?);
             }
         }
-        let paused = Asking { stream: true, seconds: effort.seconds, pause: Some(PAUSE), ..gateway.asking.clone() };
+        let paused =
+            ClientArguments { stream: true, seconds: effort.seconds, pause: Some(PAUSE), ..gateway.asking.clone() };
         let (direct, through) = (alone.streams.last().context("measured first")?, ask(&paused)?);
         figures.first_p50.push(through.first_p50 - direct.first_p50);
         figures.first_p99.push(through.first_p99 - direct.first_p99);
@@ -139,9 +140,9 @@ pub(super) fn measure(
 
 /// Measures the streams of [`OPEN`] at `index`: the peak memory while they are open, relative to `at_rest`, the minimum
 /// since the warm-up, because an allocator returns memory only gradually.
-fn open(gateway: &Gateway, index: usize, at_rest: &mut f64) -> anyhow::Result<Open> {
+fn open(gateway: &RunningGateway, index: usize, at_rest: &mut f64) -> anyhow::Result<OpenStreams> {
     let (id, (clients, pace)) = (gateway.program.id(), OPEN[index]);
-    let asking = Asking { stream: true, clients, pace: Some(pace), ..gateway.asking.clone() };
+    let asking = ClientArguments { stream: true, clients, pace: Some(pace), ..gateway.asking.clone() };
     let (spent, began) = (cpu::spent(id), Instant::now());
     let mut running = command(&asking)?.spawn()?;
     let mut most = 0.0_f64;
@@ -157,11 +158,11 @@ fn open(gateway: &Gateway, index: usize, at_rest: &mut f64) -> anyhow::Result<Op
     }
     #[expect(clippy::cast_precision_loss, reason = "a thousand at most")]
     let bytes = (most - *at_rest).max(0.0) / clients as f64;
-    Ok(Open { bytes, share })
+    Ok(OpenStreams { bytes, share })
 }
 
 /// Runs a copy of this program on the load core.
-fn command(asking: &Asking) -> anyhow::Result<Command> {
+fn command(asking: &ClientArguments) -> anyhow::Result<Command> {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "TERM", "--", "taskset", "-c", &LOAD_CORE.to_string()]);
     command.arg(std::env::current_exe()?).arg("ask");
@@ -191,7 +192,7 @@ fn command(asking: &Asking) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-pub(super) fn ask(asking: &Asking) -> anyhow::Result<Asked> {
+pub(super) fn ask(asking: &ClientArguments) -> anyhow::Result<ClientResult> {
     let output = command(asking)?.output()?;
     ensure!(output.status.success(), "{}", on_one_line(&output.stderr));
     serde_json::from_slice(&output.stdout).context("what the clients said")

@@ -6,25 +6,25 @@ use instant_acme::{CertificateIdentifier, Identifier, NewOrder, RevocationReason
 use rustls_pki_types::{CertificateDer, pem::PemObject as _};
 
 use super::{
-    authority::Directory,
-    http::Http,
-    patiently,
+    authority::AcmeDirectory,
+    http::AcmeHttp,
     problem::{AcmeError, ProblemKind},
+    with_fresh_nonces,
 };
 
 /// An account at an authority. Cheap to clone.
 #[derive(Clone)]
-pub struct Account {
+pub struct AuthorityAccount {
     pub(super) inner: instant_acme::Account,
-    pub(super) http: Http,
-    pub(super) directory: Arc<Directory>,
+    pub(super) http: AcmeHttp,
+    pub(super) directory: Arc<AcmeDirectory>,
     /// The profile of its orders; `None` if the authority does not offer it.
     pub(super) profile: Option<String>,
 }
 
 /// A reason for a revocation (RFC 5280, 5.3.1) that authorities accept from subscribers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
+pub enum RevokeReason {
     /// The subscriber gives no reason.
     Unspecified,
     /// The private key has been compromised.
@@ -35,7 +35,7 @@ pub enum Reason {
     CessationOfOperation,
 }
 
-impl Reason {
+impl RevokeReason {
     /// Every reason, by its name.
     pub const ALL: [(&'static str, Self); 4] = [
         ("unspecified", Self::Unspecified),
@@ -45,7 +45,7 @@ impl Reason {
     ];
 }
 
-impl FromStr for Reason {
+impl FromStr for RevokeReason {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -57,7 +57,7 @@ impl FromStr for Reason {
     }
 }
 
-impl Account {
+impl AuthorityAccount {
     /// Returns the account's URL, which CAA records may name (RFC 8657, `accounturi`).
     pub fn url(&self) -> &str {
         self.inner.id()
@@ -67,14 +67,14 @@ impl Account {
     /// renewal information, and the certificate identifies its issuer's key.
     pub fn can_replace(&self, chain_pem: &str) -> bool {
         let is_named = |leaf: CertificateDer<'_>| CertificateIdentifier::try_from(&leaf).is_ok();
-        self.directory.renewal_info.is_some() && leaf(chain_pem).is_ok_and(is_named)
+        self.directory.renewal_info.is_some() && leaf_certificate(chain_pem).is_ok_and(is_named)
     }
 
     /// Places an order and returns its URL. `replaces` is the chain of the certificate that it renews, which was issued
     /// to this account and for which [`Self::can_replace`] returns `true`.
     pub async fn begin(&self, names: &[String], replaces: Option<&str>) -> Result<String, AcmeError> {
         let identifiers: Vec<Identifier> = names.iter().cloned().map(Identifier::Dns).collect();
-        let leaf = replaces.map(leaf).transpose()?;
+        let leaf = replaces.map(leaf_certificate).transpose()?;
         let replaces = leaf.as_ref().and_then(|leaf| CertificateIdentifier::try_from(leaf).ok());
         match self.place(&identifiers, replaces.as_ref()).await {
             // An authority with renewal information must repeat what an order replaces (RFC 9773, 5). One that does not
@@ -91,7 +91,7 @@ impl Account {
         identifiers: &[Identifier],
         replaces: Option<&CertificateIdentifier<'_>>,
     ) -> Result<String, AcmeError> {
-        patiently(|| {
+        with_fresh_nonces(|| {
             Box::pin(async {
                 let mut order = NewOrder::new(identifiers);
                 if let Some(replaces) = replaces {
@@ -107,15 +107,15 @@ impl Account {
     }
 
     /// Revokes a certificate of this account, or for names that it has authorizations for. A revoked one is no error.
-    pub async fn revoke(&self, chain_pem: &str, reason: Option<Reason>) -> Result<(), AcmeError> {
-        let certificate = leaf(chain_pem)?;
-        let outcome = patiently(|| {
+    pub async fn revoke(&self, chain_pem: &str, reason: Option<RevokeReason>) -> Result<(), AcmeError> {
+        let certificate = leaf_certificate(chain_pem)?;
+        let outcome = with_fresh_nonces(|| {
             Box::pin(async {
                 let reason = reason.map(|reason| match reason {
-                    Reason::Unspecified => RevocationReason::Unspecified,
-                    Reason::KeyCompromise => RevocationReason::KeyCompromise,
-                    Reason::Superseded => RevocationReason::Superseded,
-                    Reason::CessationOfOperation => RevocationReason::CessationOfOperation,
+                    RevokeReason::Unspecified => RevocationReason::Unspecified,
+                    RevokeReason::KeyCompromise => RevocationReason::KeyCompromise,
+                    RevokeReason::Superseded => RevocationReason::Superseded,
+                    RevokeReason::CessationOfOperation => RevocationReason::CessationOfOperation,
                 });
                 Ok(self.inner.revoke(&RevocationRequest { certificate: &certificate, reason }).await?)
             })
@@ -128,11 +128,11 @@ impl Account {
 
     /// Closes the account permanently. Its certificates stay valid.
     pub async fn deactivate(&self) -> Result<(), AcmeError> {
-        patiently(|| Box::pin(async { Ok(self.inner.clone().deactivate().await?) })).await
+        with_fresh_nonces(|| Box::pin(async { Ok(self.inner.clone().deactivate().await?) })).await
     }
 }
 
-pub(super) fn leaf(chain_pem: &str) -> Result<CertificateDer<'static>, AcmeError> {
+pub(super) fn leaf_certificate(chain_pem: &str) -> Result<CertificateDer<'static>, AcmeError> {
     CertificateDer::from_pem_slice(chain_pem.as_bytes())
         .map_err(|_| AcmeError::refused(ProblemKind::Other, "the chain holds no certificate"))
 }

@@ -8,15 +8,15 @@ use rustls_pki_types::PrivateKeyDer;
 use serde::Deserialize;
 
 use super::{
-    account::Account,
-    http::Http,
-    patiently,
+    account::AuthorityAccount,
+    http::AcmeHttp,
     problem::{AcmeError, ProblemKind},
+    with_fresh_nonces,
 };
 
 /// An authority that speaks ACME. It is not contacted before the first call.
-pub struct Authority {
-    http: Http,
+pub struct AcmeAuthority {
+    http: AcmeHttp,
     directory_url: String,
     contact: Option<String>,
     /// The id and the HMAC key of an external account that the authority already knows.
@@ -24,25 +24,25 @@ pub struct Authority {
     profile: String,
 }
 
-/// The outcome of [`Authority::register`].
-pub struct Registered {
+/// The outcome of [`AcmeAuthority::register`].
+pub struct RegisteredAccount {
     /// The account's URL, which identifies it in CAA records (RFC 8657) and in the authority's mail.
     pub url: String,
-    /// The account's credentials for [`Authority::account`], as JSON with its private key.
+    /// The account's credentials for [`AcmeAuthority::account`], as JSON with its private key.
     pub credentials: String,
 }
 
 /// An authority's directory (RFC 8555, 7.1.1).
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Directory {
+pub(super) struct AcmeDirectory {
     pub(super) renewal_info: Option<String>,
     pub(super) new_nonce: String,
     pub(super) key_change: Option<String>,
-    pub(super) meta: Meta,
+    pub(super) meta: DirectoryMeta,
 }
 
-impl Directory {
+impl AcmeDirectory {
     pub(super) fn read(body: &[u8]) -> Result<Self, serde_json::Error> {
         let directory: Self = serde_json::from_slice(body)?;
         if directory.new_nonce.is_empty() {
@@ -54,16 +54,16 @@ impl Directory {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Meta {
+pub(super) struct DirectoryMeta {
     terms_of_service: Option<String>,
     caa_identities: Vec<String>,
     external_account_required: bool,
     profiles: BTreeMap<String, String>,
 }
 
-impl Authority {
+impl AcmeAuthority {
     /// Creates the client of the authority with this directory. Orders request `profile` if the authority offers it.
-    pub fn new(directory: &config::acme::Directory, profile: &str) -> Result<Self, AcmeError> {
+    pub fn new(directory: &config::acme::AcmeDirectory, profile: &str) -> Result<Self, AcmeError> {
         let directory_url = directory.directory_url.to_string();
         let decoded = |key: &str| {
             let unusable = |_| {
@@ -77,7 +77,7 @@ impl Authority {
             None => None,
         };
         Ok(Self {
-            http: Http::new(directory_url.clone(), directory.ca_file.as_deref())?,
+            http: AcmeHttp::new(directory_url.clone(), directory.ca_file.as_deref())?,
             directory_url,
             contact: directory.contact.as_deref().map(contact_uri),
             external,
@@ -91,34 +91,34 @@ impl Authority {
     }
 
     /// Registers a new account, and agrees to the terms of service.
-    pub async fn register(&self) -> Result<Registered, AcmeError> {
+    pub async fn register(&self) -> Result<RegisteredAccount, AcmeError> {
         let contact: Vec<&str> = self.contact.as_deref().into_iter().collect();
         let about = NewAccount { contact: &contact, terms_of_service_agreed: true, only_return_existing: false };
         if self.external.is_none() && self.directory().await?.meta.external_account_required {
             let missing = "it takes accounts only that are tied to one it knows: set acme.external_account";
             return Err(AcmeError::refused(ProblemKind::ExternalAccountRequired, missing));
         }
-        patiently(|| {
+        with_fresh_nonces(|| {
             Box::pin(async {
                 let external = self.external.as_ref().map(|(id, key)| ExternalAccountKey::new(id.clone(), key));
                 let builder = instant_acme::Account::builder_with_http(Box::new(self.http.clone()));
                 let (account, credentials) =
                     builder.create(&about, self.directory_url.clone(), external.as_ref()).await?;
-                Ok(Registered { url: account.id().to_owned(), credentials: to_json(&credentials)? })
+                Ok(RegisteredAccount { url: account.id().to_owned(), credentials: to_json(&credentials)? })
             })
         })
         .await
     }
 
     /// Loads an account. Contacts the authority only for its directory, unless a key change was interrupted.
-    pub async fn account(&self, credentials: &str) -> Result<Account, AcmeError> {
+    pub async fn account(&self, credentials: &str) -> Result<AuthorityAccount, AcmeError> {
         let credentials = self.usable(credentials).await?;
         let directory = Arc::new(self.directory().await?);
         let builder = instant_acme::Account::builder_with_http(Box::new(self.http.clone()));
         let inner = builder.from_credentials(from_json(&credentials)?).await?;
         let is_offered = directory.meta.profiles.contains_key(&self.profile);
         let profile = is_offered.then(|| self.profile.clone());
-        Ok(Account { inner, http: self.http.clone(), directory, profile })
+        Ok(AuthorityAccount { inner, http: self.http.clone(), directory, profile })
     }
 
     /// Checks that the authority still knows the account and accepts its key. An account that was deactivated, or whose
@@ -129,7 +129,7 @@ impl Authority {
 
     /// Checks that the authority knows the key of these credentials.
     pub(super) async fn confirm_key(&self, credentials: &str) -> Result<(), AcmeError> {
-        patiently(|| {
+        with_fresh_nonces(|| {
             Box::pin(async {
                 let known = from_json(credentials)?;
                 let key = known.private_key().clone_key();
@@ -151,9 +151,9 @@ impl Authority {
         Ok(self.directory().await?.meta.terms_of_service)
     }
 
-    pub(super) async fn directory(&self) -> Result<Directory, AcmeError> {
+    pub(super) async fn directory(&self) -> Result<AcmeDirectory, AcmeError> {
         let body = self.http.directory().await?;
-        Directory::read(&body).map_err(|error| {
+        AcmeDirectory::read(&body).map_err(|error| {
             AcmeError::Away(format!("{} is no directory of an authority: {error}", self.directory_url))
         })
     }
@@ -165,7 +165,7 @@ fn contact_uri(contact: &str) -> String {
 }
 
 fn to_json(credentials: &AccountCredentials) -> Result<String, AcmeError> {
-    serde_json::to_string(credentials).map_err(|error| AcmeError::away(&error))
+    serde_json::to_string(credentials).map_err(|error| AcmeError::unreachable(&error))
 }
 
 pub(super) fn from_json(credentials: &str) -> Result<AccountCredentials, AcmeError> {
@@ -203,11 +203,11 @@ mod tests {
     fn what_a_directory_says_is_read() {
         let text = r#"{"newNonce":"n","newAccount":"a","renewalInfo":"r","meta":{"caaIdentities":["ca.test"],
                        "termsOfService":"https://ca.test/terms","profiles":{"tlsserver":"for servers"}}}"#;
-        let directory: Directory = serde_json::from_str(text).unwrap();
+        let directory: AcmeDirectory = serde_json::from_str(text).unwrap();
         assert_eq!(directory.meta.caa_identities, ["ca.test"]);
         assert_eq!(directory.renewal_info.as_deref(), Some("r"));
         assert!(directory.meta.profiles.contains_key("tlsserver") && !directory.meta.external_account_required);
-        let least: Directory = serde_json::from_str(r#"{"newNonce":"n"}"#).unwrap();
+        let least: AcmeDirectory = serde_json::from_str(r#"{"newNonce":"n"}"#).unwrap();
         assert!(least.meta.caa_identities.is_empty() && least.renewal_info.is_none());
     }
 }

@@ -16,8 +16,8 @@ use time::{OffsetDateTime, format_description::well_known::Rfc2822};
 use tokio::time::Instant;
 
 use super::{
-    authority::Directory,
-    problem::{AcmeError, Document, ProblemKind},
+    authority::AcmeDirectory,
+    problem::{AcmeError, ProblemDocument, ProblemKind},
 };
 
 /// The limit of a response body in bytes; a certificate chain has a hundredth of it.
@@ -30,13 +30,13 @@ const DIRECTORY_KEPT: Duration = Duration::from_mins(5);
 const LONGEST_WAIT: Duration = Duration::from_hours(30 * 24);
 
 #[derive(Clone)]
-pub(super) struct Http {
+pub(super) struct AcmeHttp {
     client: reqwest::Client,
     directory_url: String,
     directory: Arc<Mutex<Option<(Instant, Bytes)>>>,
 }
 
-impl Http {
+impl AcmeHttp {
     /// Creates the client. With `ca_file`, only its roots are trusted for the authority's TLS.
     pub(super) fn new(directory_url: String, ca_file: Option<&Path>) -> Result<Self, AcmeError> {
         let mut builder = reqwest::Client::builder()
@@ -54,7 +54,7 @@ impl Http {
             }
             builder = builder.tls_certs_only(roots);
         }
-        let client = builder.build().map_err(|error| AcmeError::away(&error))?;
+        let client = builder.build().map_err(|error| AcmeError::unreachable(&error))?;
         Ok(Self { client, directory_url, directory: Arc::default() })
     }
 
@@ -78,11 +78,11 @@ impl Http {
             return Ok(Response::new(known));
         }
         let request = self.client.request(parts.method, url).headers(parts.headers).body(body);
-        let mut response = request.send().await.map_err(|error| AcmeError::away(&error))?;
+        let mut response = request.send().await.map_err(|error| AcmeError::unreachable(&error))?;
         let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
         let body = bounded(response).await?;
         if !status.is_success() {
-            let document = serde_json::from_slice::<Document>(&body).ok();
+            let document = serde_json::from_slice::<ProblemDocument>(&body).ok();
             let is_document = document.is_some();
             let error = refused(status, &headers, document);
             let is_nonce = matches!(&error, AcmeError::Refused(problem) if problem.kind == ProblemKind::BadNonce);
@@ -91,7 +91,7 @@ impl Http {
             }
         }
         // A truncated directory is not cached.
-        if is_directory && Directory::read(&body).is_ok() {
+        if is_directory && AcmeDirectory::read(&body).is_ok() {
             *self.directory.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), body.clone()));
         }
         let mut answer = Response::new(body);
@@ -106,7 +106,7 @@ impl Http {
     }
 }
 
-impl HttpClient for Http {
+impl HttpClient for AcmeHttp {
     fn request(
         &self,
         request: Request<BodyWrapper<Bytes>>,
@@ -129,7 +129,7 @@ impl HttpClient for Http {
 
 async fn bounded(mut response: reqwest::Response) -> Result<Bytes, AcmeError> {
     let mut body = BytesMut::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| AcmeError::away(&error))? {
+    while let Some(chunk) = response.chunk().await.map_err(|error| AcmeError::unreachable(&error))? {
         if body.len() + chunk.len() > BODY {
             return Err(AcmeError::Away(format!("its answer is longer than {BODY} bytes")));
         }
@@ -139,7 +139,7 @@ async fn bounded(mut response: reqwest::Response) -> Result<Bytes, AcmeError> {
 }
 
 /// Interprets a response that is not a success.
-fn refused(status: StatusCode, headers: &HeaderMap, document: Option<Document>) -> AcmeError {
+fn refused(status: StatusCode, headers: &HeaderMap, document: Option<ProblemDocument>) -> AcmeError {
     let retry_after = retry_after(headers);
     match document {
         Some(document) => AcmeError::Refused(document.refusal(Some(status), retry_after)),
@@ -148,7 +148,7 @@ fn refused(status: StatusCode, headers: &HeaderMap, document: Option<Document>) 
             || status == StatusCode::TOO_MANY_REQUESTS
             || (status.is_server_error() && retry_after.is_some()) =>
         {
-            let mut problem = Document::default().refusal(Some(status), retry_after);
+            let mut problem = ProblemDocument::default().refusal(Some(status), retry_after);
             problem.detail = format!("it answers {status}");
             AcmeError::Refused(problem)
         }

@@ -13,10 +13,10 @@ use rustls_pki_types::PrivatePkcs8KeyDer;
 use serde_json::{Map, Value, json};
 
 use super::{
-    account::Account,
-    authority::{Authority, damaged, from_json},
-    patiently,
-    problem::{AcmeError, Document, ProblemKind},
+    account::AuthorityAccount,
+    authority::{AcmeAuthority, damaged, from_json},
+    problem::{AcmeError, ProblemDocument, ProblemKind},
+    with_fresh_nonces,
 };
 
 /// The length in bytes of each half of a P-256 signature, and of each coordinate of its public key.
@@ -42,7 +42,7 @@ fn next(credentials: &str) -> Result<Option<String>, AcmeError> {
     Ok(Some(Value::Object(credentials).to_string()))
 }
 
-impl Authority {
+impl AcmeAuthority {
     /// Submits the key that [`with_next_key`] added, unless it is known. Returns the credentials with only that key.
     pub async fn finish_key_change(&self, credentials: &str) -> Result<String, AcmeError> {
         let Some(next) = next(credentials)? else { return Ok(credentials.to_owned()) };
@@ -65,18 +65,18 @@ impl Authority {
     }
 }
 
-impl Account {
+impl AuthorityAccount {
     /// Replaces the account's key by that of `new`.
     async fn take_key(&self, old: &str, new: &str) -> Result<(), AcmeError> {
         let Some(url) = self.directory.key_change.as_deref() else {
             return Err(AcmeError::refused(ProblemKind::Other, "it does not let accounts change their key"));
         };
-        let (old, new) = (SignedBy::key_of(old)?, SignedBy::key_of(new)?);
+        let (old, new) = (AccountKey::from_credentials(old)?, AccountKey::from_credentials(new)?);
         let inner = new.sign(
             &json!({ "alg": "ES256", "jwk": new.jwk(), "url": url }),
             &json!({ "account": self.url(), "oldKey": old.jwk() }),
         )?;
-        patiently(|| {
+        with_fresh_nonces(|| {
             Box::pin(async {
                 let answer = self.http.get(&self.directory.new_nonce).await?;
                 let nonce = answer.headers().get("replay-nonce").and_then(|nonce| nonce.to_str().ok());
@@ -84,13 +84,13 @@ impl Account {
                 let outer =
                     old.sign(&json!({ "alg": "ES256", "kid": self.url(), "nonce": nonce, "url": url }), &inner)?;
                 let request = Request::post(url).header(header::CONTENT_TYPE, "application/jose+json");
-                let request = request.body(outer.to_string().into()).map_err(|error| AcmeError::away(&error))?;
+                let request = request.body(outer.to_string().into()).map_err(|error| AcmeError::unreachable(&error))?;
                 let answer = self.http.exchange(request).await?;
                 if answer.status().is_success() {
                     return Ok(());
                 }
                 // The only refusal that arrives as a response: a refused nonce.
-                let document: Document = serde_json::from_slice(answer.body()).unwrap_or_default();
+                let document: ProblemDocument = serde_json::from_slice(answer.body()).unwrap_or_default();
                 Err(AcmeError::Refused(document.refusal(Some(answer.status()), None)))
             })
         })
@@ -99,13 +99,13 @@ impl Account {
 }
 
 /// A key that signs messages to an authority (RFC 7515, ES256).
-struct SignedBy(KeyPair);
+struct AccountKey(KeyPair);
 
-impl SignedBy {
-    fn key_of(credentials: &str) -> Result<Self, AcmeError> {
+impl AccountKey {
+    fn from_credentials(credentials: &str) -> Result<Self, AcmeError> {
         let credentials = from_json(credentials)?;
         let key = PrivatePkcs8KeyDer::from(credentials.private_key().secret_pkcs8_der());
-        KeyPair::try_from(&key).map(Self).map_err(|error| AcmeError::away(&error))
+        KeyPair::try_from(&key).map(Self).map_err(|error| AcmeError::unreachable(&error))
     }
 
     fn jwk(&self) -> Value {
@@ -118,14 +118,15 @@ impl SignedBy {
         let encoded = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
         let (protected, payload) = (encoded(protected), encoded(payload));
         let signed = self.0.sign(format!("{protected}.{payload}").as_bytes());
-        let signature = signed.map_err(|error| AcmeError::away(&error))?;
-        let signature = fixed(&signature).ok_or_else(|| AcmeError::Away("a signature has no known form".to_owned()))?;
+        let signature = signed.map_err(|error| AcmeError::unreachable(&error))?;
+        let signature = fixed_length_signature(&signature)
+            .ok_or_else(|| AcmeError::Away("a signature has no known form".to_owned()))?;
         Ok(json!({ "protected": protected, "payload": payload, "signature": URL_SAFE_NO_PAD.encode(signature) }))
     }
 }
 
 /// Converts a DER signature, whose numbers vary in length, to two numbers of fixed length (RFC 7518, 3.4).
-fn fixed(der: &[u8]) -> Option<[u8; 2 * HALF]> {
+fn fixed_length_signature(der: &[u8]) -> Option<[u8; 2 * HALF]> {
     let [0x30, length, numbers @ ..] = der else { return None };
     let mut rest = (numbers.len() == usize::from(*length)).then_some(numbers)?;
     let mut signature = [0; 2 * HALF];
@@ -165,7 +166,7 @@ mod tests {
 
     #[test]
     fn signatures_have_a_fixed_length() {
-        let key = SignedBy::key_of(&credentials()).unwrap();
+        let key = AccountKey::from_credentials(&credentials()).unwrap();
         // Repeated often enough to cover leading zeros and short numbers.
         for turn in 0..600 {
             let signed = key.sign(&json!({ "alg": "ES256" }), &json!({ "turn": turn })).unwrap();
@@ -173,17 +174,17 @@ mod tests {
             assert_eq!(signature.len(), 2 * HALF);
         }
         let short = [0x30, 0x07, 0x02, 0x02, 0x00, 0x80, 0x02, 0x01, 0x05];
-        let signature = fixed(&short).unwrap();
+        let signature = fixed_length_signature(&short).unwrap();
         assert_eq!((signature[31], signature[63]), (0x80, 5));
         assert_eq!(signature.iter().filter(|byte| **byte != 0).count(), 2);
         for damaged in [&short[..8], &[], &[0x30, 0x00], &[0x30, 0x03, 0x02, 0x09, 0x01]] {
-            assert_eq!(fixed(damaged), None, "{damaged:?}");
+            assert_eq!(fixed_length_signature(damaged), None, "{damaged:?}");
         }
     }
 
     #[test]
     fn a_public_key_has_two_coordinates() {
-        let jwk = SignedBy::key_of(&credentials()).unwrap().jwk();
+        let jwk = AccountKey::from_credentials(&credentials()).unwrap().jwk();
         for coordinate in ["x", "y"] {
             assert_eq!(URL_SAFE_NO_PAD.decode(jwk[coordinate].as_str().unwrap()).unwrap().len(), HALF);
         }

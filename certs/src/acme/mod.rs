@@ -16,11 +16,11 @@ mod request;
 use std::pin::Pin;
 
 pub use self::{
-    account::{Account, Reason},
-    authority::{Authority, Registered},
+    account::{AuthorityAccount, RevokeReason},
+    authority::{AcmeAuthority, RegisteredAccount},
     key_change::with_next_key,
-    order::{Authorization, Offered, Progress},
-    problem::{AcmeError, Problem, ProblemKind},
+    order::{Authorization, OfferedChallenge, OrderProgress},
+    problem::{AcmeError, AcmeProblem, ProblemKind},
     renewal::RenewalWindow,
     request::{RequestError, key_and_request},
 };
@@ -29,10 +29,10 @@ pub use self::{
 const NONCE_ATTEMPTS: usize = 12;
 
 /// One exchange or a few in progress. Boxed, because callers spawn them and must know that they are `Send`.
-type Exchange<'a, T> = Pin<Box<dyn Future<Output = Result<T, AcmeError>> + Send + 'a>>;
+type BoxedExchange<'a, T> = Pin<Box<dyn Future<Output = Result<T, AcmeError>> + Send + 'a>>;
 
 /// Repeats an exchange while the authority refuses its nonce (RFC 8555, 6.5), in which case it has done nothing.
-async fn patiently<'a, T>(exchange: impl Fn() -> Exchange<'a, T> + Send) -> Result<T, AcmeError> {
+async fn with_fresh_nonces<'a, T>(exchange: impl Fn() -> BoxedExchange<'a, T> + Send) -> Result<T, AcmeError> {
     for _ in 1..NONCE_ATTEMPTS {
         match exchange().await {
             Err(AcmeError::Refused(problem)) if problem.kind == ProblemKind::BadNonce => {}

@@ -6,14 +6,14 @@ use instant_acme::{AuthorizationState, AuthorizationStatus, ChallengeStatus, Cha
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    account::Account,
-    patiently,
-    problem::{AcmeError, Problem, ProblemKind},
+    account::AuthorityAccount,
+    problem::{AcmeError, AcmeProblem, ProblemKind},
+    with_fresh_nonces,
 };
 
 /// The progress of an order.
 #[derive(Debug, Clone)]
-pub enum Progress {
+pub enum OrderProgress {
     /// Some names are not proved yet.
     Pending(Vec<Authorization>),
     /// Every name is proved; the order waits for the request of [`key_and_request`](super::key_and_request).
@@ -23,7 +23,7 @@ pub enum Progress {
     /// The certificate can be fetched.
     Valid,
     /// The order has failed permanently.
-    Invalid(Problem),
+    Invalid(AcmeProblem),
 }
 
 /// A name that has to be proved.
@@ -34,12 +34,12 @@ pub struct Authorization {
     /// Whether it is already proved.
     pub done: bool,
     /// The supported ways to prove it.
-    pub challenges: Vec<Offered>,
+    pub challenges: Vec<OfferedChallenge>,
 }
 
 /// A challenge that the authority offers, with its response.
 #[derive(Debug, Clone)]
-pub struct Offered {
+pub struct OfferedChallenge {
     /// The kind of the challenge.
     pub kind: ChallengeKind,
     /// The authority's token.
@@ -49,29 +49,29 @@ pub struct Offered {
     /// The value of the TXT record for `dns-01`.
     pub record_value: String,
     /// The reason the authority's validation failed, if it did.
-    pub failed: Option<Problem>,
+    pub failed: Option<AcmeProblem>,
     /// Whether the authority reports that it is validating. Some validate without reporting it.
     pub is_under_way: bool,
 }
 
-impl Account {
+impl AuthorityAccount {
     /// Fetches the progress of an order.
-    pub async fn order(&self, url: &str) -> Result<Progress, AcmeError> {
-        patiently(|| {
+    pub async fn order(&self, url: &str) -> Result<OrderProgress, AcmeError> {
+        with_fresh_nonces(|| {
             Box::pin(async {
                 let mut order = self.inner.order(url.to_owned()).await?;
                 let state = order.state();
                 match state.status {
-                    OrderStatus::Ready => Ok(Progress::Ready),
-                    OrderStatus::Processing => Ok(Progress::Processing),
-                    OrderStatus::Valid => Ok(Progress::Valid),
-                    OrderStatus::Pending => Ok(Progress::Pending(self.authorizations(&mut order).await?)),
+                    OrderStatus::Ready => Ok(OrderProgress::Ready),
+                    OrderStatus::Processing => Ok(OrderProgress::Processing),
+                    OrderStatus::Valid => Ok(OrderProgress::Valid),
+                    OrderStatus::Pending => Ok(OrderProgress::Pending(self.authorizations(&mut order).await?)),
                     OrderStatus::Invalid => {
                         let problem = match state.error.clone() {
                             Some(problem) => problem.into(),
                             None => self.failure(&mut order).await?,
                         };
-                        Ok(Progress::Invalid(problem))
+                        Ok(OrderProgress::Invalid(problem))
                     }
                 }
             })
@@ -81,7 +81,7 @@ impl Account {
 
     /// Tells the authority that the response to a challenge is in place. Does nothing if repeated.
     pub async fn answer(&self, url: &str, name: &str, kind: ChallengeKind) -> Result<(), AcmeError> {
-        patiently(|| {
+        with_fresh_nonces(|| {
             Box::pin(async {
                 let mut order = self.inner.order(url.to_owned()).await?;
                 let mut authorizations = order.authorizations();
@@ -110,7 +110,7 @@ impl Account {
 
     /// Submits the certificate request. Does nothing if repeated.
     pub async fn finalize(&self, url: &str, csr_der: &[u8]) -> Result<(), AcmeError> {
-        patiently(|| {
+        with_fresh_nonces(|| {
             Box::pin(async {
                 let mut order = self.inner.order(url.to_owned()).await?;
                 match order.state().status {
@@ -122,9 +122,9 @@ impl Account {
         .await
     }
 
-    /// Fetches the certificate of a [`Progress::Valid`] order: the chain as PEM, leaf first.
+    /// Fetches the certificate of a [`OrderProgress::Valid`] order: the chain as PEM, leaf first.
     pub async fn certificate(&self, url: &str) -> Result<String, AcmeError> {
-        patiently(|| {
+        with_fresh_nonces(|| {
             Box::pin(async {
                 let mut order = self.inner.order(url.to_owned()).await?;
                 let chain = order.certificate().await?;
@@ -138,15 +138,15 @@ impl Account {
         let (mut found, thumbprint) = (Vec::new(), self.inner.key_thumbprint());
         let mut authorizations = order.authorizations();
         while let Some(authorization) = authorizations.next().await {
-            found.push(authorization_of(&*authorization?, thumbprint));
+            found.push(to_authorization(&*authorization?, thumbprint));
         }
         Ok(found)
     }
 
-    async fn failure(&self, order: &mut Order) -> Result<Problem, AcmeError> {
+    async fn failure(&self, order: &mut Order) -> Result<AcmeProblem, AcmeError> {
         let authorizations = self.authorizations(order).await?;
         let mut failed = authorizations.into_iter().flat_map(|authorization| authorization.challenges);
-        Ok(failed.find_map(|challenge| challenge.failed).unwrap_or_else(|| Problem {
+        Ok(failed.find_map(|challenge| challenge.failed).unwrap_or_else(|| AcmeProblem {
             kind: ProblemKind::Other,
             urn: String::new(),
             detail: "the authority gave the order up, and does not say why".to_owned(),
@@ -155,16 +155,20 @@ impl Account {
     }
 }
 
-fn authorization_of(state: &AuthorizationState, thumbprint: &str) -> Authorization {
+fn to_authorization(state: &AuthorizationState, thumbprint: &str) -> Authorization {
     let challenges = state.challenges.iter().filter_map(|challenge| {
         let key_authorization = format!("{}.{thumbprint}", challenge.token);
-        Some(Offered {
+        Some(OfferedChallenge {
             kind: known_kind(&challenge.r#type)?,
             token: challenge.token.clone(),
             record_value: URL_SAFE_NO_PAD.encode(Sha256::digest(key_authorization.as_bytes())),
             key_authorization,
             // A pending challenge may have an error, too: the authority retries (RFC 8555, 8.2).
-            failed: challenge.error.clone().filter(|_| challenge.status == ChallengeStatus::Invalid).map(Problem::from),
+            failed: challenge
+                .error
+                .clone()
+                .filter(|_| challenge.status == ChallengeStatus::Invalid)
+                .map(AcmeProblem::from),
             is_under_way: challenge.status == ChallengeStatus::Processing,
         })
     });
@@ -176,11 +180,11 @@ fn authorization_of(state: &AuthorizationState, thumbprint: &str) -> Authorizati
 }
 
 /// Ignores the error of a challenge, which instant-acme reports as if the request had been refused. The authority may
-/// retry (RFC 8555, 8.2), and [`Account::order`] returns the outcome.
+/// retry (RFC 8555, 8.2), and [`AuthorityAccount::order`] returns the outcome.
 fn ignore_challenge_error(outcome: Result<(), instant_acme::Error>) -> Result<(), AcmeError> {
     match outcome {
-        // `Http::exchange` passes only a refused nonce to instant-acme, and returns the rest as `Error::Other`.
-        Err(instant_acme::Error::Api(problem)) => match Problem::from(problem) {
+        // `AcmeHttp::exchange` passes only a refused nonce to instant-acme, and returns the rest as `Error::Other`.
+        Err(instant_acme::Error::Api(problem)) => match AcmeProblem::from(problem) {
             problem if problem.kind == ProblemKind::BadNonce => Err(AcmeError::Refused(problem)),
             _ => Ok(()),
         },
@@ -237,7 +241,7 @@ mod tests {
              "error":{"type":"urn:ietf:params:acme:error:dns","detail":"no such name"}},
             {"type":"dns-persist-01","url":"https://ca.test/3","status":"pending"}]}"#;
         let state: AuthorizationState = serde_json::from_str(text).unwrap();
-        let found = authorization_of(&state, "9jg46WB3rR_AHD-EBXdN7cBkH1WOu0tA3M9fm21mqTI");
+        let found = to_authorization(&state, "9jg46WB3rR_AHD-EBXdN7cBkH1WOu0tA3M9fm21mqTI");
         assert_eq!(found.name, "*.example.com");
         assert!(!found.done);
         let [dns, http] = found.challenges.as_slice() else { panic!("{found:?}") };

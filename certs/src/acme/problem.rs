@@ -14,7 +14,7 @@ const NAMESPACE: &str = "urn:ietf:params:acme:error:";
 pub enum AcmeError {
     /// The authority responded with a refusal.
     #[error("the certificate authority refuses: {0}")]
-    Refused(Problem),
+    Refused(AcmeProblem),
     /// There was no valid response: the authority is unreachable, or its response is truncated or malformed. Also
     /// returned if a prerequisite such as `acme.ca_file` cannot be used.
     #[error("the certificate authority cannot be asked: {0}")]
@@ -23,7 +23,7 @@ pub enum AcmeError {
 
 /// A refusal, in the authority's own words.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
+pub struct AcmeProblem {
     /// The kind of the refusal.
     pub kind: ProblemKind,
     /// Its name, such as `urn:ietf:params:acme:error:caa`; empty if it has none.
@@ -86,7 +86,7 @@ impl ProblemKind {
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for AcmeProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.detail.is_empty(), self.urn.is_empty()) {
             (false, false) => write!(f, "{} ({})", self.detail, self.urn),
@@ -98,7 +98,7 @@ impl fmt::Display for Problem {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Document {
+pub(super) struct ProblemDocument {
     r#type: Option<String>,
     detail: Option<String>,
     subproblems: Vec<Subproblem>,
@@ -109,17 +109,17 @@ pub(super) struct Document {
 struct Subproblem {
     r#type: Option<String>,
     detail: Option<String>,
-    identifier: Option<Identifier>,
+    identifier: Option<ProblemIdentifier>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Identifier {
+struct ProblemIdentifier {
     value: String,
 }
 
-impl Document {
-    pub(super) fn refusal(self, status: Option<StatusCode>, retry_after: Option<Duration>) -> Problem {
+impl ProblemDocument {
+    pub(super) fn refusal(self, status: Option<StatusCode>, retry_after: Option<Duration>) -> AcmeProblem {
         let urn = self.r#type.unwrap_or_default();
         let first = self.subproblems.first().and_then(|problem| problem.r#type.clone()).unwrap_or_default();
         let detail = self.detail.unwrap_or_default();
@@ -136,19 +136,21 @@ impl Document {
         for (name, detail) in told.filter(|(_, detail)| !detail.is_empty()) {
             parts.push(if name.is_empty() { detail } else { format!("{name}: {detail}") });
         }
-        Problem { kind, urn: on_one_line(&urn), detail: on_one_line(&parts.join("; ")), retry_after }
+        AcmeProblem { kind, urn: on_one_line(&urn), detail: on_one_line(&parts.join("; ")), retry_after }
     }
 }
 
-impl From<instant_acme::Problem> for Problem {
+impl From<instant_acme::Problem> for AcmeProblem {
     fn from(problem: instant_acme::Problem) -> Self {
         let subproblems = problem.subproblems.into_iter().map(|subproblem| Subproblem {
             r#type: subproblem.r#type,
             detail: subproblem.detail,
-            identifier: subproblem.identifier.map(|name| Identifier { value: name.authorized(false).to_string() }),
+            identifier: subproblem
+                .identifier
+                .map(|name| ProblemIdentifier { value: name.authorized(false).to_string() }),
         });
         let subproblems = subproblems.collect();
-        Document { r#type: problem.r#type, detail: problem.detail, subproblems }.refusal(None, None)
+        ProblemDocument { r#type: problem.r#type, detail: problem.detail, subproblems }.refusal(None, None)
     }
 }
 
@@ -159,16 +161,16 @@ impl From<instant_acme::Error> for AcmeError {
             // Our own HTTP client has already interpreted it.
             instant_acme::Error::Other(error) => match error.downcast::<Self>() {
                 Ok(known) => *known,
-                Err(other) => Self::away(&*other),
+                Err(other) => Self::unreachable(&*other),
             },
-            other => Self::away(&other),
+            other => Self::unreachable(&other),
         }
     }
 }
 
 impl AcmeError {
     /// Creates an error of the connection to the authority, with its causes.
-    pub(super) fn away(error: &(dyn StdError + 'static)) -> Self {
+    pub(super) fn unreachable(error: &(dyn StdError + 'static)) -> Self {
         let causes = std::iter::successors(Some(error), |&error| error.source());
         let told: Vec<String> = causes.map(ToString::to_string).collect();
         Self::Away(on_one_line(&told.join(": ")))
@@ -176,7 +178,7 @@ impl AcmeError {
 
     /// Creates a refusal that has no name in ACME.
     pub(super) fn refused(kind: ProblemKind, detail: impl Into<String>) -> Self {
-        Self::Refused(Problem { kind, urn: String::new(), detail: on_one_line(&detail.into()), retry_after: None })
+        Self::Refused(AcmeProblem { kind, urn: String::new(), detail: on_one_line(&detail.into()), retry_after: None })
     }
 }
 
@@ -191,7 +193,7 @@ fn kind(name: &str, status: Option<StatusCode>, detail: &str) -> ProblemKind {
         "dns" => ProblemKind::Dns,
         "connection" | "tls" => ProblemKind::Connection,
         // The refusal of a deactivated account has no name of its own.
-        "unauthorized" if status.is_some() && is_of_a_closed_account(detail) => ProblemKind::AccountGone,
+        "unauthorized" if status.is_some() && is_account_closed(detail) => ProblemKind::AccountGone,
         "unauthorized" | "incorrectResponse" => ProblemKind::Unauthorized,
         "rejectedIdentifier" | "unsupportedIdentifier" => ProblemKind::RejectedIdentifier,
         "alreadyReplaced" => ProblemKind::AlreadyReplaced,
@@ -206,7 +208,7 @@ fn kind(name: &str, status: Option<StatusCode>, detail: &str) -> ProblemKind {
     }
 }
 
-fn is_of_a_closed_account(detail: &str) -> bool {
+fn is_account_closed(detail: &str) -> bool {
     let detail = detail.to_ascii_lowercase();
     detail.contains("account") && (detail.contains("deactivated") || detail.contains("revoked"))
 }
@@ -224,8 +226,8 @@ fn on_one_line(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn refusal(status: u16, document: &str) -> Problem {
-        let document: Document = serde_json::from_str(document).unwrap();
+    fn refusal(status: u16, document: &str) -> AcmeProblem {
+        let document: ProblemDocument = serde_json::from_str(document).unwrap();
         document.refusal(Some(StatusCode::from_u16(status).unwrap()), Some(Duration::from_secs(7)))
     }
 
@@ -275,7 +277,7 @@ mod tests {
     #[test]
     fn what_an_authority_writes_is_bounded_and_harmless() {
         let long = format!("\u{1b}[31mred\n{}", "é".repeat(5_000));
-        let problem = Document { detail: Some(long), ..Document::default() }.refusal(None, None);
+        let problem = ProblemDocument { detail: Some(long), ..ProblemDocument::default() }.refusal(None, None);
         assert_eq!(problem.detail.chars().count(), DETAIL);
         assert!(problem.detail.starts_with(" [31mred é") && problem.detail.ends_with('…'), "{problem}");
         assert_eq!(on_one_line(&"x".repeat(DETAIL)), "x".repeat(DETAIL));
@@ -285,11 +287,11 @@ mod tests {
     #[test]
     fn a_problem_within_an_order_is_read_alike() {
         let inner = r#"{"type":"urn:ietf:params:acme:error:connection","detail":"timeout","status":400}"#;
-        let problem: Problem = serde_json::from_str::<instant_acme::Problem>(inner).unwrap().into();
+        let problem: AcmeProblem = serde_json::from_str::<instant_acme::Problem>(inner).unwrap().into();
         assert_eq!((problem.kind, problem.detail.as_str()), (ProblemKind::Connection, "timeout"));
         assert_eq!(problem.to_string(), "timeout (urn:ietf:params:acme:error:connection)");
         let known = AcmeError::refused(ProblemKind::OrderGone, "gone");
         let through = AcmeError::from(instant_acme::Error::Other(Box::new(known)));
-        assert!(matches!(through, AcmeError::Refused(Problem { kind: ProblemKind::OrderGone, .. })), "{through}");
+        assert!(matches!(through, AcmeError::Refused(AcmeProblem { kind: ProblemKind::OrderGone, .. })), "{through}");
     }
 }

@@ -6,7 +6,7 @@ use domain::Timestamp;
 use instant_acme::{CertificateIdentifier, RenewalInfo};
 
 use super::{
-    account::{Account, leaf},
+    account::{AuthorityAccount, leaf_certificate},
     http::retry_after,
     problem::AcmeError,
 };
@@ -29,11 +29,11 @@ pub struct RenewalWindow {
     pub ask_again: Duration,
 }
 
-impl Account {
+impl AuthorityAccount {
     /// Fetches the renewal window of a chain's leaf; `None` if the authority has no renewal information.
     pub async fn renewal_info(&self, chain_pem: &str) -> Result<Option<RenewalWindow>, AcmeError> {
         let Some(base) = &self.directory.renewal_info else { return Ok(None) };
-        let leaf = leaf(chain_pem)?;
+        let leaf = leaf_certificate(chain_pem)?;
         // A certificate that does not identify its issuer's key cannot be looked up.
         let Ok(certificate) = CertificateIdentifier::try_from(&leaf) else { return Ok(None) };
         let answer = self.http.get(&format!("{}/{certificate}", base.trim_end_matches('/'))).await?;
@@ -42,7 +42,7 @@ impl Account {
 }
 
 fn window(body: &[u8], wait: Option<Duration>) -> Result<RenewalWindow, AcmeError> {
-    let info: RenewalInfo = serde_json::from_slice(body).map_err(|error| AcmeError::away(&error))?;
+    let info: RenewalInfo = serde_json::from_slice(body).map_err(|error| AcmeError::unreachable(&error))?;
     let (start, end) = (info.suggested_window.start.into(), info.suggested_window.end.into());
     if end <= start {
         return Err(AcmeError::Away(format!("its renewal window ends at {end}, before it begins")));

@@ -51,8 +51,8 @@ fn made_with(key: &KeyPair, names: &[&str], change: impl FnOnce(&mut Certificate
     }
 }
 
-fn judge(chain: &[&str], key: &str) -> Result<Chain, ChainError> {
-    Chain::judge(chain.concat().as_bytes(), key.as_bytes(), now())
+fn judge(chain: &[&str], key: &str) -> Result<CertificateChain, ChainError> {
+    CertificateChain::judge(chain.concat().as_bytes(), key.as_bytes(), now())
 }
 
 fn refusal(chain: &[&str], key: &str) -> ChainError {
@@ -67,7 +67,7 @@ fn a_whole_chain_is_taken_for_the_names_in_it() {
     assert_eq!(chain.issuer, "Intermediate (Tests)");
     assert_eq!(days_left(chain.not_after, now()), 89);
     assert_eq!((chain.not_before, &chain.notes), (now() - DAY, &Vec::new()));
-    assert_eq!(issuer_of(&chain.chain_pem).as_deref(), Some("Intermediate (Tests)"));
+    assert_eq!(chain_issuer(&chain.chain_pem).as_deref(), Some("Intermediate (Tests)"));
     // A chain may end with the root, as some authorities issue it. The stored form parses the same way.
     let with_root = judge(&[&made.leaf, &made.intermediate, &made.root], &made.key).unwrap();
     let again = judge(&[&with_root.chain_pem], &with_root.key_pem).unwrap();
@@ -160,13 +160,13 @@ fn leaves_that_visitors_would_refuse_are_refused() {
 fn what_is_odd_is_said() {
     let made_soon = made(&["example.test", "a b"], |params| params.not_after = (now() + DAY * 3).as_datetime());
     let chain = judge(&[&made_soon.leaf], &made_soon.key).unwrap();
-    assert_eq!(chain.notes, [Note::LeftOut("a b".to_owned()), Note::NoIntermediate, Note::EndsSoon(3)]);
+    assert_eq!(chain.notes, [ChainNote::LeftOut("a b".to_owned()), ChainNote::NoIntermediate, ChainNote::EndsSoon(3)]);
     assert_eq!(chain.names, ["example.test"]);
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new(["example.test".to_owned()]).unwrap();
     (params.not_before, params.not_after) = ((now() - DAY).as_datetime(), (now() + DAY * 30).as_datetime());
     let own = params.self_signed(&key).unwrap().pem();
-    assert_eq!(judge(&[&own], &key.serialize_pem()).unwrap().notes, [Note::SelfSigned]);
+    assert_eq!(judge(&[&own], &key.serialize_pem()).unwrap().notes, [ChainNote::SelfSigned]);
 }
 
 #[test]
@@ -175,17 +175,17 @@ fn a_presented_certificate_is_read_as_people_know_it() {
     let made = made(&["www.example.com", "*.example.com"], |params| {
         params.distinguished_name = rcgen::DistinguishedName::new();
     });
-    let leaf = Presented::read(&der(&made.leaf)).unwrap();
+    let leaf = PresentedCertificate::read(&der(&made.leaf)).unwrap();
     assert_eq!((leaf.issuer.as_str(), leaf.subject.as_deref()), ("Intermediate (Tests)", None));
     assert_eq!(leaf.names, ["www.example.com", "*.example.com"]);
     assert_eq!((leaf.not_before, leaf.not_after), (now() - DAY, now() + DAY * 89));
     assert!(!leaf.is_self_issued);
-    let root = Presented::read(&der(&made.root)).unwrap();
+    let root = PresentedCertificate::read(&der(&made.root)).unwrap();
     assert_eq!((root.subject.as_deref(), root.is_self_issued), (Some("Root (Tests)"), true));
     let long = made_with(&KeyPair::generate().unwrap(), &["a.example"], |params| {
         params.distinguished_name.push(DnType::CommonName, "\u{1b}[31m".to_owned() + &"x".repeat(5_000));
     });
-    let subject = Presented::read(&der(&long.leaf)).unwrap().subject.unwrap();
+    let subject = PresentedCertificate::read(&der(&long.leaf)).unwrap().subject.unwrap();
     assert!(subject.starts_with("[31mx") && subject.len() == SHOWN_NAME, "{subject}");
-    assert_eq!(Presented::read(b"nothing"), None);
+    assert_eq!(PresentedCertificate::read(b"nothing"), None);
 }

@@ -5,21 +5,21 @@ mod edges;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use certs::{acme::Authority, dns01::RecordWriter};
+use certs::{acme::AcmeAuthority, dns01::RecordWriter};
 use config::{
     Config,
-    acme::{Challenge, Directory, Issuer},
+    acme::{AcmeDirectory, CertificateIssuer, ChallengeType},
 };
 use db::{
     certificates::{accounts as stored_accounts, operations, orders},
     upkeep::sealed::Column,
 };
-use diagnosis::Report;
+use diagnosis::CheckReport;
 use domain::{Clock, certificates::DomainState};
 use secrets::{MasterKey, master_key::TAG_LEN};
 use sqlx::PgPool;
 
-use super::{Outcome, accounts, database, master_key};
+use super::{CommandOutcome, accounts, database, master_key};
 
 const BATCH: i64 = 500;
 /// The limit of delayed names that are listed.
@@ -29,27 +29,27 @@ const RESOLVER_WITHIN: Duration = Duration::from_secs(5);
 const LABEL: &str = "_svc-doctor";
 
 /// The outcome of a check: the finding, or the problem and its remedy.
-type Finding = Result<String, (String, String)>;
+type DoctorFinding = Result<String, (String, String)>;
 
-pub(super) async fn run(config: &Config, json: bool) -> anyhow::Result<Outcome> {
-    let mut checks = Report::default();
+pub(super) async fn run(config: &Config, json: bool) -> anyhow::Result<CommandOutcome> {
+    let mut checks = CheckReport::default();
     let master_key = master_key(config);
     checks.add("master key", diagnosis::master_key(config).await);
     let db = database(config);
     let db = checks.add_with(
         "database",
         match db {
-            Ok(db) => match orders::counts(&db).await {
-                Ok(counts) => Ok((told(&counts), db)),
-                Err(error) => wrong(error.to_string(), "is it running, and has `admin migrate` been run?"),
+            Ok(db) => match orders::count_by_state(&db).await {
+                Ok(counts) => Ok((describe_counts(&counts), db)),
+                Err(error) => failed(error.to_string(), "is it running, and has `admin migrate` been run?"),
             },
-            Err(error) => wrong(format!("{error:#}"), "set postgres.url"),
+            Err(error) => failed(format!("{error:#}"), "set postgres.url"),
         },
     );
     if let (Some(db), Ok(master_key)) = (&db, &master_key) {
         checks.add("stored keys", stored_keys(db, master_key).await);
     }
-    if config.acme.issuer == Issuer::Acme {
+    if config.acme.issuer == CertificateIssuer::Acme {
         for (setting, directory) in accounts::directories(config) {
             checks.add(format!("directory of {setting}"), reachable(config, &directory).await);
             if let (Some(db), Ok(master_key)) = (&db, &master_key) {
@@ -59,10 +59,10 @@ pub(super) async fn run(config: &Config, json: bool) -> anyhow::Result<Outcome> 
         checks.add("resolvers", resolvers(config).await);
     } else {
         let said = match config.acme.issuer {
-            Issuer::Local => "`local`: the local authority signs names under localhost",
+            CertificateIssuer::Local => "`local`: the local authority signs names under localhost",
             _ => "`none`: certificates are imported (`certs import`)",
         };
-        checks.add("issuer", Finding::Ok(said.to_owned()));
+        checks.add("issuer", DoctorFinding::Ok(said.to_owned()));
     }
     checks.add("DNS records", records(config).await);
     if let Some(db) = &db {
@@ -70,21 +70,21 @@ pub(super) async fn run(config: &Config, json: bool) -> anyhow::Result<Outcome> 
         checks.add("edges", edges::check(config, db).await);
     }
     let is_good = checks.is_good();
-    Outcome::shown(&checks.checks(), json, || checks.lines(), is_good)
+    CommandOutcome::formatted(&checks.checks(), json, || checks.lines(), is_good)
 }
 
-fn wrong<T>(message: String, fix: &str) -> Result<T, (String, String)> {
+fn failed<T>(message: String, fix: &str) -> Result<T, (String, String)> {
     Err((message, fix.to_owned()))
 }
 
-fn told(counts: &[(DomainState, i64)]) -> String {
+fn describe_counts(counts: &[(DomainState, i64)]) -> String {
     let counts = counts.iter().map(|(state, count)| format!("{count} {}", state.as_str().replace('_', " ")));
     let counts = counts.collect::<Vec<_>>().join(", ");
     if counts.is_empty() { "no certificate is looked after".to_owned() } else { format!("certificates: {counts}") }
 }
 
 /// Decrypts every sealed value, as programs do on use.
-async fn stored_keys(db: &PgPool, master_key: &MasterKey) -> Finding {
+async fn stored_keys(db: &PgPool, master_key: &MasterKey) -> DoctorFinding {
     let (mut opened, mut closed) = (0, Vec::new());
     let columns = [Column::Certificates, Column::CertificateOrders, Column::AcmeAccounts];
     for column in columns {
@@ -105,7 +105,7 @@ async fn stored_keys(db: &PgPool, master_key: &MasterKey) -> Finding {
     }
     match closed.first() {
         None => Ok(format!("all {opened} open")),
-        Some(first) => wrong(
+        Some(first) => failed(
             format!("{} of {} open with no key of the key file, {first} first", closed.len(), opened + closed.len()),
             "put the key that they were sealed with into the key file, as another line; deploy/runbook/certificates.md \
              (\"The master key is lost\") says how to replace what is lost",
@@ -113,27 +113,27 @@ async fn stored_keys(db: &PgPool, master_key: &MasterKey) -> Finding {
     }
 }
 
-async fn reachable(config: &Config, directory: &Directory) -> Finding {
+async fn reachable(config: &Config, directory: &AcmeDirectory) -> DoctorFinding {
     let asked = async {
-        let authority = Authority::new(directory, &config.acme.profile)?;
+        let authority = AcmeAuthority::new(directory, &config.acme.profile)?;
         authority.caa_identities().await
     };
     match asked.await {
         Ok(identities) if identities.is_empty() => Ok(directory.directory_url.to_string()),
         Ok(identities) => Ok(format!("{} (CAA: {})", directory.directory_url, identities.join(", "))),
-        Err(error) => wrong(
+        Err(error) => failed(
             error.to_string(),
             "can this machine reach it (curl), and is acme.ca_file right? The certificates in use are not affected",
         ),
     }
 }
 
-async fn account(config: &Config, db: &PgPool, master_key: &MasterKey, directory: &Directory) -> Finding {
+async fn account(config: &Config, db: &PgPool, master_key: &MasterKey, directory: &AcmeDirectory) -> DoctorFinding {
     let url = directory.directory_url.as_str();
-    let stored = match stored_accounts::live(db, url).await {
+    let stored = match stored_accounts::find_live(db, url).await {
         Ok(Some(stored)) => stored,
         Ok(None) => return Ok("none yet; the first order registers one".to_owned()),
-        Err(error) => return wrong(error.to_string(), "see `database`"),
+        Err(error) => return failed(error.to_string(), "see `database`"),
     };
     let confirmed = async {
         let credentials = accounts::credentials(&stored, master_key)?;
@@ -143,12 +143,12 @@ async fn account(config: &Config, db: &PgPool, master_key: &MasterKey, directory
     match confirmed.await {
         Ok(account) => match stored.held_until.filter(|until| *until > Clock::system().now()) {
             None => Ok(account),
-            Some(until) => wrong(
+            Some(until) => failed(
                 format!("{account} may order nothing before {until}: the authority asked for it"),
                 "wait; acme.fallback is a second authority for such times",
             ),
         },
-        Err(error) => wrong(
+        Err(error) => failed(
             format!("{}: {error:#}", stored.url),
             "if the authority has closed it, the next order registers another: `certs issue NAME`",
         ),
@@ -156,7 +156,7 @@ async fn account(config: &Config, db: &PgPool, master_key: &MasterKey, directory
 }
 
 /// Resolves the hostname of the authority.
-async fn resolvers(config: &Config) -> Finding {
+async fn resolvers(config: &Config) -> DoctorFinding {
     let host = config.acme.directory_url.host_str().unwrap_or_default().to_owned();
     let port = config.acme.directory_url.port_or_known_default().unwrap_or(443);
     let configured = &config.acme.resolvers;
@@ -164,28 +164,32 @@ async fn resolvers(config: &Config) -> Finding {
         let asked = tokio::time::timeout(RESOLVER_WITHIN, tokio::net::lookup_host((host.as_str(), port)));
         return match asked.await {
             Ok(Ok(_)) => Ok(format!("this machine's, which know {host}")),
-            _ => wrong(format!("this machine's do not know {host}"), "set acme.resolvers, or see to /etc/resolv.conf"),
+            _ => failed(format!("this machine's do not know {host}"), "set acme.resolvers, or see to /etc/resolv.conf"),
         };
     }
     let mut silent = Vec::new();
     for resolver in configured {
-        if let Err(error) = certs::dns01::ask(resolver, &config.site.site_domain).await {
+        if let Err(error) = certs::dns01::query_resolver(resolver, &config.site.site_domain).await {
             silent.push(format!("{resolver} ({error})"));
         }
     }
     match silent.len() {
         0 => Ok(format!("all {} answer", configured.len())),
-        _ => {
-            wrong(format!("no answer from {}", silent.join(", ")), "set acme.resolvers to servers that answer over TCP")
-        }
+        _ => failed(
+            format!("no answer from {}", silent.join(", ")),
+            "set acme.resolvers to servers that answer over TCP",
+        ),
     }
 }
 
-async fn records(config: &Config) -> Finding {
+async fn records(config: &Config) -> DoctorFinding {
     let dns = &config.acme.dns;
     let writer = match RecordWriter::from_config(dns) {
         Ok(Some(writer)) => writer,
-        Ok(None) if config.acme.issuer != Issuer::Acme || !config.acme.challenges.contains(&Challenge::Dns01) => {
+        Ok(None)
+            if config.acme.issuer != CertificateIssuer::Acme
+                || !config.acme.challenges.contains(&ChallengeType::Dns01) =>
+        {
             return Ok("not written here".to_owned());
         }
         Ok(None) => {
@@ -193,7 +197,7 @@ async fn records(config: &Config) -> Finding {
                        (acme.dns)"
                 .to_owned());
         }
-        Err(error) => return wrong(error.to_string(), "set it right in svc.toml"),
+        Err(error) => return failed(error.to_string(), "set it right in svc.toml"),
     };
     let zone = dns.rfc2136.as_ref().and_then(|updates| updates.zone.as_ref()).or(dns.zone.as_ref());
     let name = format!("{LABEL}.{}", zone.unwrap_or(&config.site.site_domain).trim_end_matches('.'));
@@ -204,13 +208,13 @@ async fn records(config: &Config) -> Finding {
     };
     match tried.await {
         Ok(()) => Ok(format!("added and removed one at {name}")),
-        Err(error) => wrong(error.to_string(), "set acme.dns right, or the key's rights at the name server"),
+        Err(error) => failed(error.to_string(), "set acme.dns right, or the key's rights at the name server"),
     }
 }
 
-async fn renewals(db: &PgPool) -> Finding {
+async fn renewals(db: &PgPool) -> DoctorFinding {
     let limit = i64::try_from(TOLD + 1).unwrap_or(i64::MAX);
-    let late = operations::late(db, Clock::system().now(), limit).await.context("renewals");
+    let late = operations::list_late(db, Clock::system().now(), limit).await.context("renewals");
     let late = late.map_err(|error| (format!("{error:#}"), "see `database`".to_owned()))?;
     if late.is_empty() {
         return Ok("none is late".to_owned());
@@ -221,5 +225,5 @@ async fn renewals(db: &PgPool) -> Finding {
     });
     let more = if late.len() > TOLD { " and more" } else { "" };
     let names = names.collect::<Vec<_>>().join(", ");
-    wrong(format!("late: {names}{more}"), "see to what fails above; then `certs issue NAME` tries at once")
+    failed(format!("late: {names}{more}"), "see to what fails above; then `certs issue NAME` tries at once")
 }

@@ -4,33 +4,33 @@ use std::{fs::File, io::Read as _, path::Path};
 
 use anyhow::Context as _;
 use certs::{
-    chain::Chain,
-    import::{self, Imported},
+    chain::CertificateChain,
+    import::{self, ImportOutcome},
 };
 use config::Config;
 use domain::Clock;
 
-use super::{NO_DATABASE, Outcome, database, master_key};
+use super::{CommandOutcome, NO_DATABASE, database, master_key};
 
 /// The limit of a file in bytes: far more than a chain or a key has.
 const PEM_BYTES: u64 = 1024 * 1024;
 
-pub(super) async fn run(config: &Config, chain: &Path, key: &Path) -> anyhow::Result<Outcome> {
+pub(super) async fn run(config: &Config, chain: &Path, key: &Path) -> anyhow::Result<CommandOutcome> {
     let now = Clock::system().now();
     let master_key = master_key(config)?;
-    let judged = Chain::judge(&read(chain)?, &read(key)?, now).context("this certificate cannot be used")?;
+    let judged = CertificateChain::judge(&read(chain)?, &read(key)?, now).context("this certificate cannot be used")?;
     let db = database(config)?;
     let names = judged.names.join(", ");
     let said = match import::import(&db, &master_key, &judged, now).await.context(NO_DATABASE)? {
-        Imported::Before => format!("the certificate for {names} was imported before; nothing has changed"),
-        Imported::Now => format!(
+        ImportOutcome::Before => format!("the certificate for {names} was imported before; nothing has changed"),
+        ImportOutcome::Now => format!(
             "stored the certificate for {names}, issued by {} and valid until {}; edges present it within half a \
              minute",
             judged.issuer, judged.not_after
         ),
     };
     let notes = judged.notes.iter().map(|note| format!("note: {note}"));
-    Ok(Outcome::good(std::iter::once(said).chain(notes).collect::<Vec<_>>().join("\n")))
+    Ok(CommandOutcome::success(std::iter::once(said).chain(notes).collect::<Vec<_>>().join("\n")))
 }
 
 fn read(file: &Path) -> anyhow::Result<Vec<u8>> {

@@ -8,28 +8,28 @@ use std::{
 
 use anyhow::Context as _;
 use certs::local_ca;
-use config::{Config, acme::Issuer};
+use config::{Config, acme::CertificateIssuer};
 use db::certificates::{operations, orders};
 use domain::{Clock, Hostname, certificates::DomainState};
 use serde::Serialize;
 use sqlx::PgPool;
 use tokio::time::Instant;
 
-use super::{NO_DATABASE, Outcome, database};
+use super::{CommandOutcome, NO_DATABASE, database};
 
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 const NAMES: usize = 100;
 
 /// The last known state of a name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-struct Progress {
+struct NameProgress {
     state: DomainState,
     message: Option<String>,
 }
 
-pub(super) async fn run(config: &Config, names: &[String], wait: u64, json: bool) -> anyhow::Result<Outcome> {
+pub(super) async fn run(config: &Config, names: &[String], wait: u64, json: bool) -> anyhow::Result<CommandOutcome> {
     anyhow::ensure!(
-        config.acme.issuer != Issuer::None,
+        config.acme.issuer != CertificateIssuer::None,
         "acme.issuer is `none`: nobody issues certificates here; set it, or bring one with `certs import`"
     );
     anyhow::ensure!(names.len() <= NAMES, "at most {NAMES} names in one call");
@@ -46,7 +46,7 @@ pub(super) async fn run(config: &Config, names: &[String], wait: u64, json: bool
         0 => "done; edges present the new certificates within a second".to_owned(),
         _ => format!("not there after {wait} s; admin goes on, and `certs issue` may be run again to look"),
     };
-    Outcome::shown(&known, json, text, waiting == 0)
+    CommandOutcome::formatted(&known, json, text, waiting == 0)
 }
 
 /// Creates the row of a name, or makes its next attempt due now.
@@ -80,12 +80,12 @@ async fn order(config: &Config, db: &PgPool, name: &str) -> anyhow::Result<()> {
 async fn look(
     db: &PgPool,
     names: &[String],
-    known: &mut BTreeMap<String, Progress>,
+    known: &mut BTreeMap<String, NameProgress>,
     json: bool,
 ) -> anyhow::Result<bool> {
     let mut all_live = true;
     for name in names {
-        let standing = operations::standing(db, name).await.context(NO_DATABASE)?;
+        let standing = operations::find_status(db, name).await.context(NO_DATABASE)?;
         let standing = standing.with_context(|| format!("{name} was detached meanwhile"))?;
         // A due check that has not run yet says nothing new.
         let is_due = standing.next_attempt_at.is_some_and(|at| at <= Clock::system().now());
@@ -93,7 +93,7 @@ async fn look(
         all_live &= is_live;
         let state =
             if standing.state == DomainState::Live && !is_live { DomainState::Checking } else { standing.state };
-        let progress = Progress { state, message: standing.message };
+        let progress = NameProgress { state, message: standing.message };
         if !json && known.get(name) != Some(&progress) {
             let message = progress.message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
             let _ = writeln!(io::stdout(), "{name}: {}{message}", state.as_str().replace('_', " "));

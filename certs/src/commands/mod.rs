@@ -19,49 +19,54 @@ use certs::{
 };
 use config::Config;
 use db::upkeep::master_key::check;
-use secrets::{MasterKey, master_key::Key};
+use secrets::{MasterKey, master_key::MasterKeyBytes};
 use serde::Serialize;
 use sqlx::PgPool;
 
-use crate::{Arguments, Command, Rotation};
+use crate::{Arguments, Command, RotationArgs};
 
 const NO_DATABASE: &str = "the database does not answer as it should (postgres.url; `admin migrate` makes its tables)";
 
-pub(crate) struct Outcome {
+pub(crate) struct CommandOutcome {
     pub(crate) said: String,
     pub(crate) is_good: bool,
 }
 
-impl Outcome {
-    fn good(said: impl Into<String>) -> Self {
+impl CommandOutcome {
+    fn success(said: impl Into<String>) -> Self {
         Self { said: said.into(), is_good: true }
     }
 
-    fn shown(value: &impl Serialize, json: bool, text: impl FnOnce() -> String, is_good: bool) -> anyhow::Result<Self> {
+    fn formatted(
+        value: &impl Serialize,
+        json: bool,
+        text: impl FnOnce() -> String,
+        is_good: bool,
+    ) -> anyhow::Result<Self> {
         let said = if json { serde_json::to_string_pretty(value)? } else { text() };
         Ok(Self { said, is_good })
     }
 }
 
-pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<CommandOutcome> {
     if let Command::MasterKey { file } = &arguments.command {
-        private_file::create(file, &format!("{}\n", Key::generate().to_base64()))
+        private_file::create(file, &format!("{}\n", MasterKeyBytes::generate().to_base64()))
             .with_context(|| format!("cannot write {}", file.display()))?;
-        return Ok(Outcome::good(format!("wrote a new master key to {}", file.display())));
+        return Ok(CommandOutcome::success(format!("wrote a new master key to {}", file.display())));
     }
     let config = Config::load(arguments.config.as_deref())?;
     match run_with(&config, arguments).await {
         Ok(outcome) => Ok(outcome),
-        Err(error) => Err(diagnosis::explained(error, &config, arguments.config.as_deref()).await),
+        Err(error) => Err(diagnosis::explain_exit(error, &config, arguments.config.as_deref()).await),
     }
 }
 
-async fn run_with(config: &Config, arguments: &Arguments) -> anyhow::Result<Outcome> {
+async fn run_with(config: &Config, arguments: &Arguments) -> anyhow::Result<CommandOutcome> {
     if !matches!(arguments.command, Command::Doctor { .. }) {
         check_master_key(config).await?;
     }
     match &arguments.command {
-        Command::MasterKey { .. } => Ok(Outcome::good("")),
+        Command::MasterKey { .. } => Ok(CommandOutcome::success("")),
         Command::EdgeKey { file } => edge_key(config, file),
         Command::RotateKey { how } => rotate_key(config, how).await,
         Command::LocalCa { dir, names } => local_ca::run(config, dir, names).await,
@@ -75,21 +80,21 @@ async fn run_with(config: &Config, arguments: &Arguments) -> anyhow::Result<Outc
     }
 }
 
-fn edge_key(config: &Config, file: &Path) -> anyhow::Result<Outcome> {
+fn edge_key(config: &Config, file: &Path) -> anyhow::Result<CommandOutcome> {
     let ids = rotation::write_edge_key(&config.secrets.master_key_file, file)?.join(", ");
-    Ok(Outcome::good(format!("wrote what edges need of key {ids} to {}", file.display())))
+    Ok(CommandOutcome::success(format!("wrote what edges need of key {ids} to {}", file.display())))
 }
 
-async fn rotate_key(config: &Config, how: &Rotation) -> anyhow::Result<Outcome> {
+async fn rotate_key(config: &Config, how: &RotationArgs) -> anyhow::Result<CommandOutcome> {
     let files = KeyFiles {
         master: &config.secrets.master_key_file,
         edge: config.secrets.edge_key_file.as_deref().filter(|file| file.exists()),
     };
     let (files, db) = (&files, database(config)?);
-    Ok(Outcome::good(match how {
-        Rotation { prepare: true, .. } => rotation::prepare(files)?.to_string(),
-        Rotation { finish: true, .. } => rotation::finish(&db, files).await?.to_string(),
-        Rotation { .. } => rotation::rotate(&db, files).await?.to_string(),
+    Ok(CommandOutcome::success(match how {
+        RotationArgs { prepare: true, .. } => rotation::prepare(files)?.to_string(),
+        RotationArgs { finish: true, .. } => rotation::finish(&db, files).await?.to_string(),
+        RotationArgs { .. } => rotation::rotate(&db, files).await?.to_string(),
     }))
 }
 

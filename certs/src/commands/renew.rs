@@ -6,34 +6,34 @@ use anyhow::Context as _;
 use certs::local_ca;
 use config::Config;
 use db::certificates::{
-    operations::{self, Standing},
+    operations::{self, ManagedCertificate},
     renewals,
 };
 use domain::{Clock, Timestamp, certificates::DomainState};
 use serde::Serialize;
 
-use super::{NO_DATABASE, Outcome, database};
+use super::{CommandOutcome, NO_DATABASE, database};
 
 #[derive(Serialize)]
-struct Renewals {
+struct RenewalOutcome {
     due: u64,
     /// The names whose renewal is already in progress.
-    under_way: Vec<UnderWay>,
+    under_way: Vec<PendingRenewal>,
     /// The names without a renewable certificate.
     refused: Vec<String>,
 }
 
 #[derive(Serialize)]
-struct UnderWay {
+struct PendingRenewal {
     name: String,
     /// The obstacle to the renewal, in one sentence.
     message: Option<String>,
     next_attempt_at: Option<Timestamp>,
 }
 
-pub(super) async fn run(config: &Config, names: &[String], all: bool, json: bool) -> anyhow::Result<Outcome> {
+pub(super) async fn run(config: &Config, names: &[String], all: bool, json: bool) -> anyhow::Result<CommandOutcome> {
     let (now, db) = (Clock::system().now(), database(config)?);
-    let mut renewals = Renewals { due: 0, under_way: Vec::new(), refused: Vec::new() };
+    let mut renewals = RenewalOutcome { due: 0, under_way: Vec::new(), refused: Vec::new() };
     if all {
         renewals.due = operations::renew_all(&db, now).await.context(NO_DATABASE)?;
     }
@@ -42,9 +42,9 @@ pub(super) async fn run(config: &Config, names: &[String], all: bool, json: bool
             renewals.due += 1;
             continue;
         }
-        match operations::standing(&db, &name).await.context(NO_DATABASE)? {
-            Some(Standing { state: DomainState::Renewing, message, next_attempt_at, .. }) => {
-                renewals.under_way.push(UnderWay { name, message, next_attempt_at });
+        match operations::find_status(&db, &name).await.context(NO_DATABASE)? {
+            Some(ManagedCertificate { state: DomainState::Renewing, message, next_attempt_at, .. }) => {
+                renewals.under_way.push(PendingRenewal { name, message, next_attempt_at });
             }
             _ => renewals.refused.push(name),
         }
@@ -56,7 +56,7 @@ pub(super) async fn run(config: &Config, names: &[String], all: bool, json: bool
             1 => "1 renewal is due now; admin begins within a minute".to_owned(),
             due => format!("{due} renewals are due now; admin begins within a minute, as fast as the authority allows"),
         };
-        for UnderWay { name, message, next_attempt_at } in &renewals.under_way {
+        for PendingRenewal { name, message, next_attempt_at } in &renewals.under_way {
             let message = message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
             let next = next_attempt_at.map(|at| format!("; the next attempt is due at {at}")).unwrap_or_default();
             let _ =
@@ -71,5 +71,5 @@ pub(super) async fn run(config: &Config, names: &[String], all: bool, json: bool
         }
         said
     };
-    Outcome::shown(&renewals, json, text, renewals.refused.is_empty())
+    CommandOutcome::formatted(&renewals, json, text, renewals.refused.is_empty())
 }

@@ -3,35 +3,40 @@
 use std::fmt::Write as _;
 
 use anyhow::Context as _;
-use certs::{acme::Reason, local_ca};
+use certs::{acme::RevokeReason, local_ca};
 use config::Config;
 use db::certificates::{announce, operations, renewals};
 use domain::{CertificateId, Clock};
 use serde::Serialize;
 
-use super::{NO_DATABASE, Outcome, accounts, database, master_key};
+use super::{CommandOutcome, NO_DATABASE, accounts, database, master_key};
 
 /// The limit of certificates of a name revoked in one call; a second call revokes more.
 const LIMIT: i64 = 100;
 
 #[derive(Serialize)]
-struct Revocation {
+struct RevocationOutcome {
     revoked: Vec<CertificateId>,
     failed: Vec<String>,
     ordered: bool,
 }
 
-pub(super) async fn run(config: &Config, name: &str, reason: Option<Reason>, json: bool) -> anyhow::Result<Outcome> {
+pub(super) async fn run(
+    config: &Config,
+    name: &str,
+    reason: Option<RevokeReason>,
+    json: bool,
+) -> anyhow::Result<CommandOutcome> {
     let (now, db, master_key) = (Clock::system().now(), database(config)?, master_key(config)?);
     let names = local_ca::hostnames(&[name.to_owned()])?;
     let name = names.first().map_or(name, String::as_str);
-    let issued = operations::issued(&db, name, now, LIMIT).await.context(NO_DATABASE)?;
+    let issued = operations::list_issued(&db, name, now, LIMIT).await.context(NO_DATABASE)?;
     anyhow::ensure!(
         !issued.is_empty(),
         "no account of ours was given a valid certificate for {name}; one that was imported is revoked where it came \
          from"
     );
-    let mut revocation = Revocation { revoked: Vec::new(), failed: Vec::new(), ordered: false };
+    let mut revocation = RevocationOutcome { revoked: Vec::new(), failed: Vec::new(), ordered: false };
     for certificate in issued {
         let account = accounts::account(config, &db, &master_key, &certificate.account_id).await;
         let outcome = match account {
@@ -42,7 +47,7 @@ pub(super) async fn run(config: &Config, name: &str, reason: Option<Reason>, jso
             Ok(()) => {
                 // If another certificate covers a name, edges present that one from now on.
                 let mut tx = db.begin().await.context(NO_DATABASE)?;
-                operations::note_revoked(&mut *tx, &certificate.id, now).await.context(NO_DATABASE)?;
+                operations::mark_revoked(&mut *tx, &certificate.id, now).await.context(NO_DATABASE)?;
                 announce(&mut tx, &certificate.id, certificate.names, now).await.context(NO_DATABASE)?;
                 tx.commit().await.context(NO_DATABASE)?;
                 revocation.revoked.push(certificate.id);
@@ -67,5 +72,5 @@ pub(super) async fn run(config: &Config, name: &str, reason: Option<Reason>, jso
         }
         said
     };
-    Outcome::shown(&revocation, json, text, revocation.failed.is_empty())
+    CommandOutcome::formatted(&revocation, json, text, revocation.failed.is_empty())
 }

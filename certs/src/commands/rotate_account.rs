@@ -11,14 +11,14 @@ use db::{
     certificates::accounts::{self as stored_accounts, AcmeAccount},
     upkeep::sealed::{Column, SealedRow},
 };
-use secrets::{MasterKey, Purpose};
+use secrets::{KeyPurpose, MasterKey};
 use serde::Serialize;
 use sqlx::PgPool;
 
-use super::{NO_DATABASE, Outcome, accounts, database, master_key};
+use super::{CommandOutcome, NO_DATABASE, accounts, database, master_key};
 
 #[derive(Serialize)]
-struct Rotated {
+struct RotatedAccount {
     directory: String,
     /// The account's URL; `None` if there is no account yet.
     account: Option<String>,
@@ -26,30 +26,30 @@ struct Rotated {
     error: Option<String>,
 }
 
-pub(super) async fn run(config: &Config, json: bool) -> anyhow::Result<Outcome> {
+pub(super) async fn run(config: &Config, json: bool) -> anyhow::Result<CommandOutcome> {
     let (db, master_key) = (database(config)?, master_key(config)?);
     let mut rotated = Vec::new();
     for (_, directory) in accounts::directories(config) {
         let directory = directory.directory_url.to_string();
-        let account = stored_accounts::live(&db, &directory).await.context(NO_DATABASE)?;
+        let account = stored_accounts::find_live(&db, &directory).await.context(NO_DATABASE)?;
         let outcome = match &account {
             Some(account) => rotate(config, &db, &master_key, account).await.map(|()| true),
             None => Ok(false),
         };
         let is_new = outcome.as_ref().is_ok_and(|is_new| *is_new);
         let error = outcome.err().map(|error| format!("{error:#}"));
-        rotated.push(Rotated { directory, account: account.map(|account| account.url), is_new, error });
+        rotated.push(RotatedAccount { directory, account: account.map(|account| account.url), is_new, error });
     }
     let is_good = rotated.iter().all(|rotated| rotated.error.is_none());
     let text = || {
-        let line = |rotated: &Rotated| match (&rotated.account, &rotated.error) {
+        let line = |rotated: &RotatedAccount| match (&rotated.account, &rotated.error) {
             (_, Some(error)) => format!("{}: {error}", rotated.directory),
             (Some(account), None) => format!("{}: the account {account} has a new key", rotated.directory),
             (None, None) => format!("{}: there is no account yet; the first order registers one", rotated.directory),
         };
         rotated.iter().map(line).collect::<Vec<_>>().join("\n")
     };
-    Outcome::shown(&rotated, json, text, is_good)
+    CommandOutcome::formatted(&rotated, json, text, is_good)
 }
 
 async fn rotate(config: &Config, db: &PgPool, master_key: &MasterKey, account: &AcmeAccount) -> anyhow::Result<()> {
@@ -78,7 +78,7 @@ async fn store(
     credentials: &str,
 ) -> anyhow::Result<Vec<u8>> {
     let identity = account.id.as_str();
-    let sealed = master_key.seal(Purpose::AcmeAccounts, identity.as_bytes(), credentials.as_bytes());
+    let sealed = master_key.seal(KeyPurpose::AcmeAccounts, identity.as_bytes(), credentials.as_bytes());
     let row = SealedRow { row: identity.to_owned(), sealed: before.to_vec() };
     let is_stored = Column::AcmeAccounts.replace(db, &row, &sealed).await.context(NO_DATABASE)?;
     anyhow::ensure!(is_stored, "somebody else changed the stored account meanwhile; nothing is lost: run it again");

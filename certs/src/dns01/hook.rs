@@ -16,12 +16,12 @@ const KEPT: usize = 2_048;
 const OURS: &str = "SVC_";
 
 #[derive(Clone)]
-pub(super) struct Hook {
+pub(super) struct HookProgram {
     program: PathBuf,
     within: Duration,
 }
 
-impl Hook {
+impl HookProgram {
     pub(super) fn new(program: PathBuf, within: Duration) -> Self {
         Self { program, within }
     }
@@ -37,7 +37,7 @@ impl Hook {
         ours.for_each(|key| _ = command.env_remove(key));
         let mut child = command.kill_on_drop(true).process_group(0).spawn();
         let child = child.as_mut().map_err(|error| failed(format!("cannot be started: {error}")))?;
-        let mut group = Group::led_by(child);
+        let mut group = ProcessGroup::from_leader(child);
         let mut said = child.stderr.take();
         let mut kept = Vec::new();
         let running = async {
@@ -70,15 +70,15 @@ impl Hook {
 }
 
 /// The process group of a running program, killed on drop.
-struct Group(Option<Pid>);
+struct ProcessGroup(Option<Pid>);
 
-impl Group {
-    fn led_by(child: &Child) -> Self {
+impl ProcessGroup {
+    fn from_leader(child: &Child) -> Self {
         Self(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw))
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         if let Some(leader) = self.0 {
             let _ = kill_process_group(leader, Signal::KILL);
@@ -112,7 +112,7 @@ mod tests {
 
     async fn run(text: &str, within: Duration) -> Result<(), String> {
         let (_folder, path) = program(text);
-        let hook = Hook::new(path, within);
+        let hook = HookProgram::new(path, within);
         hook.run("add", "_acme-challenge.example.com", "a; touch x $(id)").await.map_err(|error| error.to_string())
     }
 
@@ -133,7 +133,7 @@ mod tests {
         assert!(silent.ends_with("it said nothing"), "{silent}");
         let chatty = run("head -c 200000 /dev/zero | tr '\\0' x >&2; exit 1", LONG).await.unwrap_err();
         assert!(chatty.len() < 2 * KEPT && chatty.contains("xxx"), "{}", chatty.len());
-        let none = Hook::new("/nonexistent/hook".into(), LONG).run("add", "n", "v").await.unwrap_err();
+        let none = HookProgram::new("/nonexistent/hook".into(), LONG).run("add", "n", "v").await.unwrap_err();
         assert!(none.to_string().contains("/nonexistent/hook cannot be started"), "{none}");
     }
 
@@ -157,7 +157,7 @@ mod tests {
         until_free(&lock).await;
         // Dropping the future kills it, too.
         let (_folder, path) = program(&text(&lock));
-        let hook = Hook::new(path, LONG);
+        let hook = HookProgram::new(path, LONG);
         let given_up = tokio::time::timeout(Duration::from_secs(2), hook.run("add", "n", "v")).await;
         assert!(given_up.is_err());
         until_free(&lock).await;

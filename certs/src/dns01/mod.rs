@@ -9,12 +9,12 @@ mod updates;
 
 use std::time::Duration;
 
-use config::acme::Dns;
+use config::acme::DnsChallengeConfig;
 use domain::{Clock, Hostname, ProjectId};
 use sha2::{Digest as _, Sha256};
 
-pub use self::updates::{answers_unchecked, ask};
-use self::{hook::Hook, updates::Updates};
+pub use self::updates::{answers_unchecked, query_resolver};
+use self::{hook::HookProgram, updates::DynamicUpdates};
 
 /// The timeout of an operator's program, which returns once the record is visible everywhere.
 const HOOK_WITHIN: Duration = Duration::from_mins(2);
@@ -57,23 +57,25 @@ pub enum DnsError {
 
 /// Writes TXT records as configured. Cheap to clone.
 #[derive(Clone)]
-pub struct RecordWriter(Way);
+pub struct RecordWriter(WriteMethod);
 
 #[derive(Clone)]
-enum Way {
-    Updates(Updates),
-    Hook(Hook),
+enum WriteMethod {
+    Updates(DynamicUpdates),
+    Hook(HookProgram),
 }
 
 impl RecordWriter {
     /// Creates the configured writer, or returns `None` if none is configured.
-    pub fn from_config(dns: &Dns) -> Result<Option<Self>, DnsError> {
+    pub fn from_config(dns: &DnsChallengeConfig) -> Result<Option<Self>, DnsError> {
         match (&dns.rfc2136, &dns.command) {
             (Some(_), Some(_)) => {
                 Err(DnsError::Configuration("either rfc2136 or command writes the records, not both".to_owned()))
             }
-            (Some(updates), None) => Ok(Some(Self(Way::Updates(Updates::new(updates, Clock::system())?)))),
-            (None, Some(program)) => Ok(Some(Self(Way::Hook(Hook::new(program.clone(), HOOK_WITHIN))))),
+            (Some(updates), None) => {
+                Ok(Some(Self(WriteMethod::Updates(DynamicUpdates::new(updates, Clock::system())?))))
+            }
+            (None, Some(program)) => Ok(Some(Self(WriteMethod::Hook(HookProgram::new(program.clone(), HOOK_WITHIN))))),
             (None, None) => Ok(None),
         }
     }
@@ -81,22 +83,22 @@ impl RecordWriter {
     /// Returns whether an added value is at one name server when [`Self::add`] returns, from which others copy it. An
     /// operator's program returns only once the value is visible everywhere.
     pub fn is_copied_later(&self) -> bool {
-        matches!(self.0, Way::Updates(_))
+        matches!(self.0, WriteMethod::Updates(_))
     }
 
     /// Adds `value` to the values at `name`.
     pub async fn add(&self, name: &str, value: &str) -> Result<(), DnsError> {
         match &self.0 {
-            Way::Updates(updates) => updates.add(name, value).await,
-            Way::Hook(hook) => hook.run("add", name, value).await,
+            WriteMethod::Updates(updates) => updates.add(name, value).await,
+            WriteMethod::Hook(hook) => hook.run("add", name, value).await,
         }
     }
 
     /// Removes `value` from `name`. With dynamic updates, a missing value is not an error.
     pub async fn remove(&self, name: &str, value: &str) -> Result<(), DnsError> {
         match &self.0 {
-            Way::Updates(updates) => updates.remove(name, value).await,
-            Way::Hook(hook) => hook.run("remove", name, value).await,
+            WriteMethod::Updates(updates) => updates.remove(name, value).await,
+            WriteMethod::Hook(hook) => hook.run("remove", name, value).await,
         }
     }
 }
@@ -107,7 +109,7 @@ impl RecordWriter {
 /// Returns `None` if no zone is configured. The name stays the same while the zone does. It is specific to the project,
 /// so that the record of a former owner proves nothing for the next project with the hostname. The project's id is
 /// sufficient, because nobody can choose it; a key would invalidate every delegation when rotated.
-pub fn delegation(dns: &Dns, project: &ProjectId, hostname: &Hostname) -> Option<String> {
+pub fn delegation(dns: &DnsChallengeConfig, project: &ProjectId, hostname: &Hostname) -> Option<String> {
     let zone = dns.zone.as_deref()?.trim_end_matches('.').to_ascii_lowercase();
     let mut id = hex::encode(Sha256::digest(format!("{project} {hostname}")));
     id.truncate(DELEGATION_LENGTH);
@@ -122,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_delegation_has_a_name_of_its_own() {
-        let dns = Dns { zone: Some("ACME.example.".to_owned()), ..Dns::default() };
+        let dns = DnsChallengeConfig { zone: Some("ACME.example.".to_owned()), ..DnsChallengeConfig::default() };
         let now = Timestamp::from_unix_millis(1_800_000_000_000);
         let (project, another) = (ProjectId::new(now), ProjectId::new(now));
         let of = |project, hostname: &str| delegation(&dns, project, &hostname.parse().unwrap()).unwrap();
@@ -131,20 +133,20 @@ mod tests {
         assert_eq!(of(&project, "WWW.example.com."), name);
         assert_ne!(of(&project, "example.com"), name);
         assert_ne!(of(&another, "www.example.com"), name);
-        assert_eq!(delegation(&Dns::default(), &project, &"www.example.com".parse().unwrap()), None);
+        assert_eq!(delegation(&DnsChallengeConfig::default(), &project, &"www.example.com".parse().unwrap()), None);
     }
 
     #[test]
     fn one_way_is_configured_or_none() {
         let command = Some("/bin/true".into());
-        let rfc2136: config::acme::Rfc2136 =
+        let rfc2136: config::acme::DynamicDnsServer =
             serde_json::from_str(r#"{"server":"127.0.0.1:53","key_name":"k","key_secret":"c2VjcmV0"}"#).unwrap();
-        let writer = |rfc2136, command| RecordWriter::from_config(&Dns { rfc2136, command, zone: None });
+        let writer = |rfc2136, command| RecordWriter::from_config(&DnsChallengeConfig { rfc2136, command, zone: None });
         assert!(writer(None, None).unwrap().is_none());
         assert!(writer(None, command.clone()).unwrap().is_some());
         assert!(writer(Some(rfc2136.clone()), None).unwrap().is_some());
         assert!(writer(Some(rfc2136.clone()), command).is_err());
-        let no_base64 = config::acme::Rfc2136 { key_secret: "not base64!".to_owned(), ..rfc2136 };
+        let no_base64 = config::acme::DynamicDnsServer { key_secret: "not base64!".to_owned(), ..rfc2136 };
         let refused = writer(Some(no_base64), None).err().unwrap().to_string();
         assert!(refused.contains("key_secret") && !refused.contains("not base64!"), "{refused}");
     }

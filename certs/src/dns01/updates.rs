@@ -3,7 +3,7 @@
 use std::{fmt, net::SocketAddr, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use config::acme::{KeyAlgorithm, Rfc2136};
+use config::acme::{DynamicDnsServer, KeyAlgorithm};
 use domain::Clock;
 use hickory_proto::{
     op::{Message, Query, ResponseCode, update_message},
@@ -28,15 +28,15 @@ const TTL: u32 = 60;
 const FUDGE: u16 = 300;
 
 #[derive(Clone)]
-pub(super) struct Updates {
+pub(super) struct DynamicUpdates {
     server: SocketAddr,
     zone: Option<Name>,
     signer: TSigner,
     clock: Clock,
 }
 
-impl Updates {
-    pub(super) fn new(config: &Rfc2136, clock: Clock) -> Result<Self, DnsError> {
+impl DynamicUpdates {
+    pub(super) fn new(config: &DynamicDnsServer, clock: Clock) -> Result<Self, DnsError> {
         let unusable = |what: &str| DnsError::Configuration(format!("rfc2136.{what}"));
         let secret = STANDARD.decode(&config.key_secret).map_err(|_| unusable("key_secret is not base64"))?;
         let name =
@@ -74,7 +74,7 @@ impl Updates {
         let record = absolute(name).ok_or_else(|| refused("it is not a DNS name".to_owned()))?;
         let zone = match &self.zone {
             Some(zone) => zone.clone(),
-            None => self.zone_of(&record).await?,
+            None => self.find_zone(&record).await?,
         };
         if !zone.zone_of(&record) {
             return Err(refused(format!("it lies outside of {zone}, the zone of acme.dns.rfc2136")));
@@ -90,7 +90,7 @@ impl Updates {
         }
         if answer.response_code != ResponseCode::NoError {
             let error = answer.signature().and_then(|signature| signature.data.error);
-            return Err(refused(self.explained(answer.response_code, error.as_ref())));
+            return Err(refused(self.explain_refusal(answer.response_code, error.as_ref())));
         }
         match verifier {
             // The confirmation must come from a server that has the key.
@@ -99,7 +99,7 @@ impl Updates {
         }
     }
 
-    fn explained(&self, code: ResponseCode, error: Option<&TsigError>) -> String {
+    fn explain_refusal(&self, code: ResponseCode, error: Option<&TsigError>) -> String {
         let key = self.signer.signer_name();
         match (code, error) {
             (_, Some(TsigError::BadKey)) => {
@@ -119,7 +119,7 @@ impl Updates {
     }
 
     /// Returns the zone of a name as the server sees it: the owner of the SOA record in its response.
-    async fn zone_of(&self, name: &Name) -> Result<Name, DnsError> {
+    async fn find_zone(&self, name: &Name) -> Result<Name, DnsError> {
         let mut message = Message::query();
         message.add_query(Query::query(name.clone(), RecordType::SOA));
         let bytes = self.exchange(&message).await?;
@@ -161,7 +161,7 @@ async fn exchange(server: impl ToSocketAddrs, message: &Message) -> Result<Vec<u
 }
 
 /// Queries a resolver (`address:port`) for the addresses of a name. Succeeds without any; fails without a response.
-pub async fn ask(resolver: &str, name: &str) -> Result<(), String> {
+pub async fn query_resolver(resolver: &str, name: &str) -> Result<(), String> {
     let mut message = Message::query();
     let name = absolute(name).ok_or_else(|| format!("{name} is not a DNS name"))?;
     message.metadata.recursion_desired = true;

@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use url::Url;
 
-use super::{ANSWER_BYTES, REFUSAL_BYTES, body, connection, lines::Lines, trace};
+use super::{ANSWER_BYTES, REFUSAL_BYTES, body, connection, lines::LineBuffer, trace};
 use crate::{
-    credentials::{Connection, Voice},
-    failure::{Failure, Kind},
+    credentials::{Connection, RequestOutput},
+    failure::{Failure, FailureClass},
 };
 
 const LIST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -19,33 +19,33 @@ const WORD_TIMEOUT: Duration = Duration::from_mins(5);
 const LINE_BYTES: usize = 1024 * 1024;
 
 #[derive(Debug)]
-pub(crate) struct Gateway {
+pub(crate) struct GatewayClient {
     http: reqwest::Client,
     address: Url,
     key: String,
-    voice: Voice,
+    voice: RequestOutput,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Model {
+pub(crate) struct GatewayModel {
     pub(crate) id: String,
     pub(crate) owned_by: String,
-    pub(crate) pricing: Pricing,
+    pub(crate) pricing: TokenPrices,
     /// The model's endpoints; empty if the gateway does not report them.
     #[serde(default, skip_serializing)]
     supported_endpoints: Vec<String>,
 }
 
-impl Model {
-    pub(crate) fn chats(&self) -> bool {
+impl GatewayModel {
+    pub(crate) fn is_chat_model(&self) -> bool {
         self.supported_endpoints.is_empty()
             || self.supported_endpoints.iter().any(|path| path.ends_with("/chat/completions"))
     }
 }
 
-impl From<AiModel> for Model {
+impl From<AiModel> for GatewayModel {
     fn from(model: AiModel) -> Self {
-        let pricing = Pricing {
+        let pricing = TokenPrices {
             input: model.input_cents_per_million.into(),
             output: model.output_cents_per_million.into(),
             currency: "EUR".to_owned(),
@@ -57,7 +57,7 @@ impl From<AiModel> for Model {
 
 /// The price of a model, in cents per million tokens.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Pricing {
+pub(crate) struct TokenPrices {
     pub(crate) input: f64,
     pub(crate) output: f64,
     pub(crate) currency: String,
@@ -66,71 +66,71 @@ pub(crate) struct Pricing {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Used {
+pub(crate) struct TokenUsage {
     pub(crate) prompt_tokens: u64,
     pub(crate) completion_tokens: u64,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum AnswerPart {
     Text(String),
-    Used(Used),
+    Used(TokenUsage),
 }
 
 #[derive(Debug)]
-pub(crate) struct Parts {
+pub(crate) struct AnswerStream {
     response: Response,
-    lines: Lines,
-    ready: VecDeque<Part>,
+    lines: LineBuffer,
+    ready: VecDeque<AnswerPart>,
     done: bool,
 }
 
 #[derive(Deserialize)]
-struct List {
-    data: Vec<Model>,
+struct ModelList {
+    data: Vec<GatewayModel>,
 }
 
 #[derive(Deserialize)]
-struct Refusal {
-    error: Refused,
+struct GatewayErrorResponse {
+    error: GatewayErrorBody,
 }
 
 #[derive(Deserialize)]
-struct Refused {
+struct GatewayErrorBody {
     message: String,
     #[serde(default)]
     code: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Frame {
+struct CompletionChunk {
     #[serde(default)]
-    choices: Vec<Choice>,
-    usage: Option<Used>,
-    error: Option<Refused>,
+    choices: Vec<ChunkChoice>,
+    usage: Option<TokenUsage>,
+    error: Option<GatewayErrorBody>,
 }
 
 #[derive(Deserialize)]
-struct Choice {
+struct ChunkChoice {
     #[serde(default)]
-    delta: Delta,
+    delta: ChunkDelta,
 }
 
 #[derive(Default, Deserialize)]
-struct Delta {
+struct ChunkDelta {
     content: Option<String>,
 }
 
-impl Gateway {
+impl GatewayClient {
     pub(crate) fn new(connection: &Connection, key: String) -> anyhow::Result<Self> {
         let address = connection.gateway()?;
         Ok(Self { http: connection::build(connection)?, address, key, voice: connection.voice })
     }
 
-    pub(crate) async fn models(&self) -> Result<Vec<Model>, Failure> {
+    pub(crate) async fn models(&self) -> Result<Vec<GatewayModel>, Failure> {
         let request = self.http.get(self.url("models")?).timeout(LIST_TIMEOUT);
-        let list = body::read(self.send(request).await?, ANSWER_BYTES).await.map_err(|_| self.strange())?;
-        serde_json::from_slice::<List>(&list).map(|list| list.data).map_err(|_| self.strange())
+        let list = body::read(self.send(request).await?, ANSWER_BYTES).await.map_err(|_| self.unexpected_answer())?;
+        serde_json::from_slice::<ModelList>(&list).map(|list| list.data).map_err(|_| self.unexpected_answer())
     }
 
     pub(crate) async fn chat(
@@ -139,7 +139,7 @@ impl Gateway {
         system: Option<&str>,
         prompt: &str,
         max_tokens: Option<u32>,
-    ) -> Result<Parts, Failure> {
+    ) -> Result<AnswerStream, Failure> {
         let message = |role: &str, content: &str| json!({"role": role, "content": content});
         let messages: Vec<_> =
             system.map(|text| message("system", text)).into_iter().chain([message("user", prompt)]).collect();
@@ -148,7 +148,7 @@ impl Gateway {
             body["max_tokens"] = max_tokens.into();
         }
         let response = self.send(self.http.post(self.url("chat/completions")?).json(&body)).await?;
-        Ok(Parts { response, lines: Lines::default(), ready: VecDeque::new(), done: false })
+        Ok(AnswerStream { response, lines: LineBuffer::default(), ready: VecDeque::new(), done: false })
     }
 
     fn url(&self, path: &str) -> Result<Url, Failure> {
@@ -171,19 +171,20 @@ impl Gateway {
         }
         let status = response.status();
         let retry_after = response.headers().get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());
-        let refusal = body::read(response, REFUSAL_BYTES).await.map_err(|_| self.strange())?;
-        let refusal = serde_json::from_slice::<Refusal>(&refusal).map_err(|_| self.strange())?.error;
-        Err(refused(status.as_u16(), refusal, retry_after))
+        let refusal = body::read(response, REFUSAL_BYTES).await.map_err(|_| self.unexpected_answer())?;
+        let refusal =
+            serde_json::from_slice::<GatewayErrorResponse>(&refusal).map_err(|_| self.unexpected_answer())?.error;
+        Err(refusal_failure(status.as_u16(), refusal, retry_after))
     }
 
     fn unreachable(&self, reason: &str) -> Failure {
-        Failure::new(Kind::Unreachable, "unreachable", format!("Cannot reach {}: {reason}.", self.address))
+        Failure::new(FailureClass::Unreachable, "unreachable", format!("Cannot reach {}: {reason}.", self.address))
             .with_hint("Check your connection and the gateway's address (--ai-url or SVC_AI_URL).")
     }
 
-    fn strange(&self) -> Failure {
+    fn unexpected_answer(&self) -> Failure {
         Failure::new(
-            Kind::Unreachable,
+            FailureClass::Unreachable,
             "unexpected_answer",
             format!("{} did not answer as the AI gateway does.", self.address),
         )
@@ -191,11 +192,11 @@ impl Gateway {
     }
 }
 
-fn refused(status: u16, refusal: Refused, retry_after: Option<u64>) -> Failure {
+fn refusal_failure(status: u16, refusal: GatewayErrorBody, retry_after: Option<u64>) -> Failure {
     let code = refusal.code.unwrap_or_else(|| "refused".to_owned());
     // The gateway is reachable, and waiting would not help, but another model would.
     if code == "model_unavailable" {
-        let failure = Failure::new(Kind::Refused, code, refusal.message);
+        let failure = Failure::new(FailureClass::Refused, code, refusal.message);
         return failure.with_hint("Name another with --model: `svc ai models` lists those that can be asked.");
     }
     let failure = Failure::answered(status, code, refusal.message);
@@ -206,8 +207,8 @@ fn refused(status: u16, refusal: Refused, retry_after: Option<u64>) -> Failure {
     }
 }
 
-impl Parts {
-    pub(crate) async fn next(&mut self) -> Result<Option<Part>, Failure> {
+impl AnswerStream {
+    pub(crate) async fn next(&mut self) -> Result<Option<AnswerPart>, Failure> {
         loop {
             if let Some(part) = self.ready.pop_front() {
                 return Ok(Some(part));
@@ -234,19 +235,19 @@ impl Parts {
             self.done = true;
             return Ok(());
         }
-        let Ok(frame) = serde_json::from_str::<Frame>(data) else { return Ok(()) };
+        let Ok(frame) = serde_json::from_str::<CompletionChunk>(data) else { return Ok(()) };
         if let Some(error) = frame.error {
-            return Err(refused(502, error, None));
+            return Err(refusal_failure(502, error, None));
         }
         let texts = frame.choices.into_iter().filter_map(|choice| choice.delta.content);
-        self.ready.extend(texts.filter(|text| !text.is_empty()).map(Part::Text));
-        self.ready.extend(frame.usage.map(Part::Used));
+        self.ready.extend(texts.filter(|text| !text.is_empty()).map(AnswerPart::Text));
+        self.ready.extend(frame.usage.map(AnswerPart::Used));
         Ok(())
     }
 }
 
 fn broken_off() -> Failure {
-    Failure::new(Kind::Unreachable, "broken_off", "The answer broke off.").with_hint("Try again in a minute.")
+    Failure::new(FailureClass::Unreachable, "broken_off", "The answer broke off.").with_hint("Try again in a minute.")
 }
 
 #[cfg(test)]
@@ -255,14 +256,14 @@ mod tests {
 
     #[test]
     fn a_refusal_says_what_to_do() {
-        let refusal = |code: &str| Refused { message: "No.".into(), code: Some(code.into()) };
-        let failure = refused(401, refusal("invalid_api_key"), None);
-        assert_eq!(failure.kind, Kind::NotSignedIn);
+        let refusal = |code: &str| GatewayErrorBody { message: "No.".into(), code: Some(code.into()) };
+        let failure = refusal_failure(401, refusal("invalid_api_key"), None);
+        assert_eq!(failure.kind, FailureClass::NotSignedIn);
         assert!(failure.hint.unwrap().contains("svc ai key create"));
-        let failure = refused(503, refusal("model_unavailable"), None);
-        assert_eq!(failure.kind, Kind::Refused);
+        let failure = refusal_failure(503, refusal("model_unavailable"), None);
+        assert_eq!(failure.kind, FailureClass::Refused);
         assert!(failure.hint.unwrap().contains("--model"));
-        let failure = refused(429, refusal("rate_limit_exceeded"), Some(7));
-        assert_eq!((failure.kind, failure.hint.as_deref()), (Kind::Limit, Some("Try again in 7 seconds.")));
+        let failure = refusal_failure(429, refusal("rate_limit_exceeded"), Some(7));
+        assert_eq!((failure.kind, failure.hint.as_deref()), (FailureClass::Limit, Some("Try again in 7 seconds.")));
     }
 }

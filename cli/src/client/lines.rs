@@ -2,11 +2,11 @@
 
 /// A buffer that takes bytes as they arrive and returns complete lines.
 #[derive(Debug, Default)]
-pub(super) struct Lines {
+pub(super) struct LineBuffer {
     rest: Vec<u8>,
 }
 
-impl Lines {
+impl LineBuffer {
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.rest.extend_from_slice(bytes);
     }
@@ -30,7 +30,7 @@ mod tests {
     #[test]
     fn lines_are_whole_however_the_bytes_come() {
         let text = "data: {\"a\":\"ö\"}\r\n\r\ndata: [DONE]\n\n";
-        let mut lines = Lines::default();
+        let mut lines = LineBuffer::default();
         let mut found = Vec::new();
         for byte in text.as_bytes() {
             lines.push(&[*byte]);

@@ -20,12 +20,12 @@ use serde::{Serialize, de::DeserializeOwned};
 use url::Url;
 
 use body::BodyError;
-pub(crate) use events::{Events, News};
-pub(crate) use upload::Upload;
+pub(crate) use events::{EventStream, StreamEvent};
+pub(crate) use upload::UploadRequest;
 
 use crate::{
-    credentials::{Connection, Voice},
-    failure::{Failure, Kind},
+    credentials::{Connection, RequestOutput},
+    failure::{Failure, FailureClass},
     output,
 };
 
@@ -40,12 +40,12 @@ const REFUSAL_BYTES: u64 = limits::MB;
 const ATTEMPTS: u32 = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// The longest `Retry-After` that the client waits for; with a longer one the command fails.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(30);
 /// A failed attempt that took this long is reported before the retry.
-const SAY_AFTER: Duration = Duration::from_secs(5);
+const REPORT_RETRY_AFTER: Duration = Duration::from_secs(5);
 const LIST_BYTES: u64 = 4 * ANSWER_BYTES;
 /// From this pause on, the reason for waiting is shown on a terminal.
-const FELT_PAUSE: Duration = Duration::from_secs(1);
+const NOTICEABLE_PAUSE: Duration = Duration::from_secs(1);
 /// The maximum number of pages that are fetched of a list, each with 100 rows.
 const MAX_PAGES: usize = 100;
 
@@ -55,11 +55,11 @@ pub(crate) struct Client {
     pub(crate) api: Url,
     token: Option<String>,
     up_file: Option<PathBuf>,
-    voice: Voice,
+    voice: RequestOutput,
 }
 
 #[derive(Debug)]
-pub(crate) struct Answer<T> {
+pub(crate) struct ApiResponse<T> {
     pub(crate) body: T,
     /// The edges that have applied the change, if the response carries `X-Svc-Propagation`.
     pub(crate) propagation: Option<Propagation>,
@@ -85,9 +85,9 @@ impl Client {
         Self { http, api, token: Some(token), up_file, voice: self.voice }
     }
 
-    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<Answer<T>, Failure> {
+    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<ApiResponse<T>, Failure> {
         let request = || self.signed(Method::GET, path);
-        self.answer(request, Safety::Repeatable).await
+        self.answer(request, RetrySafety::Repeatable).await
     }
 
     /// Sends a POST with an `Idempotency-Key`, so that a retry after a dropped connection returns the first response.
@@ -95,10 +95,10 @@ impl Client {
         &self,
         path: &str,
         body: &impl Serialize,
-    ) -> Result<Answer<T>, Failure> {
+    ) -> Result<ApiResponse<T>, Failure> {
         let key = idempotency_key();
         let request = || Ok(self.signed(Method::POST, path)?.header("Idempotency-Key", &key).json(body));
-        self.answer(request, Safety::Repeatable).await
+        self.answer(request, RetrySafety::Repeatable).await
     }
 
     pub(crate) async fn post_unsigned<T: DeserializeOwned>(
@@ -107,47 +107,51 @@ impl Client {
         body: &impl Serialize,
     ) -> Result<T, Failure> {
         let request = || Ok(self.http.post(self.url(path)?).timeout(CALL_TIMEOUT).json(body));
-        Ok(self.answer(request, Safety::Once).await?.body)
+        Ok(self.answer(request, RetrySafety::Once).await?.body)
     }
 
     pub(crate) async fn put<T: DeserializeOwned>(
         &self,
         path: &str,
         body: &impl Serialize,
-    ) -> Result<Answer<T>, Failure> {
+    ) -> Result<ApiResponse<T>, Failure> {
         let request = || Ok(self.signed(Method::PUT, path)?.json(body));
-        self.answer(request, Safety::Repeatable).await
+        self.answer(request, RetrySafety::Repeatable).await
     }
 
     pub(crate) async fn patch<T: DeserializeOwned>(
         &self,
         path: &str,
         body: &impl Serialize,
-    ) -> Result<Answer<T>, Failure> {
+    ) -> Result<ApiResponse<T>, Failure> {
         let request = || Ok(self.signed(Method::PATCH, path)?.json(body));
-        self.answer(request, Safety::Repeatable).await
+        self.answer(request, RetrySafety::Repeatable).await
     }
 
-    pub(crate) async fn put_bytes<T: DeserializeOwned>(&self, path: &str, body: Vec<u8>) -> Result<Answer<T>, Failure> {
+    pub(crate) async fn put_bytes<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: Vec<u8>,
+    ) -> Result<ApiResponse<T>, Failure> {
         let request = || Ok(self.signed(Method::PUT, path)?.body(body.clone()));
-        self.answer(request, Safety::Repeatable).await
+        self.answer(request, RetrySafety::Repeatable).await
     }
 
     pub(crate) async fn get_unsigned<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
         let request = || Ok(self.http.get(self.url(path)?).timeout(CALL_TIMEOUT));
-        Ok(self.answer(request, Safety::Repeatable).await?.body)
+        Ok(self.answer(request, RetrySafety::Repeatable).await?.body)
     }
 
     pub(crate) async fn get_text(&self, path: &str, most: u64) -> Result<String, Failure> {
         let request = || Ok(self.signed(Method::GET, path)?.timeout(DOWNLOAD_TIMEOUT));
-        let text = self.read(self.send(request, Safety::Repeatable).await?, most).await?;
+        let text = self.read(self.send(request, RetrySafety::Repeatable).await?, most).await?;
         String::from_utf8(text).map_err(|_| self.unexpected())
     }
 
     /// Downloads at most `most` bytes from a link of the API. The link itself grants access, so no token is sent.
     pub(crate) async fn download(&self, link: &str, most: u64) -> Result<Vec<u8>, Failure> {
         let request = || Ok(self.http.get(link).timeout(DOWNLOAD_TIMEOUT));
-        self.read(self.send(request, Safety::Repeatable).await?, most).await
+        self.read(self.send(request, RetrySafety::Repeatable).await?, most).await
     }
 
     /// Downloads a large file, passing its parts to `take` as they arrive. Fails if the download is cut off.
@@ -157,10 +161,10 @@ impl Client {
         mut take: impl FnMut(&[u8]) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let request = || Ok(self.signed(Method::GET, path)?.timeout(FETCH_TIMEOUT));
-        let mut response = self.send(request, Safety::Repeatable).await?;
+        let mut response = self.send(request, RetrySafety::Repeatable).await?;
         loop {
             let Ok(part) = tokio::time::timeout(FETCH_PAUSE, response.chunk()).await else {
-                return Err(Failure::new(Kind::Unreachable, "unreachable", "The download stands still.")
+                return Err(Failure::new(FailureClass::Unreachable, "unreachable", "The download stands still.")
                     .with_hint("Check your connection, then try again."));
             };
             match part.map_err(|error| self.unreachable(&error))? {
@@ -178,9 +182,9 @@ impl Client {
     }
 
     /// Sends a DELETE. It is not retried after a dropped connection: the second response would be a 404.
-    pub(crate) async fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<Answer<T>, Failure> {
+    pub(crate) async fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<ApiResponse<T>, Failure> {
         let request = || self.signed(Method::DELETE, path);
-        self.answer(request, Safety::Once).await
+        self.answer(request, RetrySafety::Once).await
     }
 
     pub(crate) async fn list<P, T>(
@@ -205,7 +209,7 @@ impl Client {
     }
 
     async fn page<P: DeserializeOwned>(&self, path: &str, read: &mut u64) -> Result<P, Failure> {
-        let response = self.send(|| self.signed(Method::GET, path), Safety::Repeatable).await?;
+        let response = self.send(|| self.signed(Method::GET, path), RetrySafety::Repeatable).await?;
         let body = self.read(response, ANSWER_BYTES.min(LIST_BYTES - *read)).await?;
         *read += body.len() as u64;
         serde_json::from_slice(&body).map_err(|_| self.unexpected())
@@ -227,18 +231,18 @@ impl Client {
     async fn answer<T: DeserializeOwned>(
         &self,
         request: impl Fn() -> Result<RequestBuilder, Failure>,
-        safety: Safety,
-    ) -> Result<Answer<T>, Failure> {
+        safety: RetrySafety,
+    ) -> Result<ApiResponse<T>, Failure> {
         let response = self.send(request, safety).await?;
         let propagation = propagation(response.headers());
         let body = self.read(response, ANSWER_BYTES).await?;
         let body = serde_json::from_slice(&body).map_err(|_| self.unexpected())?;
-        Ok(Answer { body, propagation })
+        Ok(ApiResponse { body, propagation })
     }
 
     fn unexpected(&self) -> Failure {
         let message = format!("{} did not answer as the API does.", self.api);
-        Failure::new(Kind::Unreachable, "unexpected_answer", message)
+        Failure::new(FailureClass::Unreachable, "unexpected_answer", message)
             .with_hint("Check the API's address (--api); if it is right, update svc.")
     }
 
@@ -246,7 +250,7 @@ impl Client {
     async fn send(
         &self,
         request: impl Fn() -> Result<RequestBuilder, Failure>,
-        safety: Safety,
+        safety: RetrySafety,
     ) -> Result<Response, Failure> {
         let mut pause = FIRST_PAUSE;
         let mut attempt = 1;
@@ -257,27 +261,27 @@ impl Client {
                 Ok(response) => {
                     let (status, asked) = (response.status(), retry_after(response.headers()));
                     let failure = refusal(response).await;
-                    let wait = may_pass(status, &failure).then(|| asked.unwrap_or(pause));
+                    let wait = is_transient(status, &failure).then(|| asked.unwrap_or(pause));
                     // The first attempt is still in progress; its response will be available under the same key.
                     let wait = wait.or_else(|| asked.filter(|_| failure.code == "idempotency_conflict"));
                     (failure, wait)
                 }
                 Err(error) => {
-                    let may_repeat = safety == Safety::Repeatable && !error.is_timeout();
+                    let may_repeat = safety == RetrySafety::Repeatable && !error.is_timeout();
                     // A connection that was never made has changed nothing.
                     (self.unreachable(&error), (error.is_connect() || may_repeat).then_some(pause))
                 }
             };
             match wait {
-                Some(wait) if attempt < ATTEMPTS && wait <= LONGEST_PAUSE => {
+                Some(wait) if attempt < ATTEMPTS && wait <= MAX_RETRY_AFTER => {
                     // Explain a long wait, and on a terminal any retry that can be felt.
-                    let is_felt = attempt > 1 || wait >= FELT_PAUSE;
-                    if since.elapsed() >= SAY_AFTER || (self.voice.is_watched && is_felt) {
+                    let is_felt = attempt > 1 || wait >= NOTICEABLE_PAUSE;
+                    if since.elapsed() >= REPORT_RETRY_AFTER || (self.voice.is_watched && is_felt) {
                         output::warning(&format!("{} Trying again ({} of {ATTEMPTS}).", failure.message, attempt + 1));
                     }
                     tokio::time::sleep(jittered(wait)).await;
                 }
-                Some(wait) if wait > LONGEST_PAUSE => {
+                Some(wait) if wait > MAX_RETRY_AFTER => {
                     return Err(failure.with_hint(format!("Try again in {} seconds.", wait.as_secs())));
                 }
                 _ => return Err(failure),
@@ -293,7 +297,8 @@ impl Client {
             cause = source;
         }
         let reason = if error.is_timeout() { "no answer in time".to_owned() } else { cause.to_string() };
-        let failure = Failure::new(Kind::Unreachable, "unreachable", format!("Cannot reach {}: {reason}.", self.api));
+        let failure =
+            Failure::new(FailureClass::Unreachable, "unreachable", format!("Cannot reach {}: {reason}.", self.api));
         failure.with_hint(if reason.contains("certificate") {
             "If the service has a certificate authority of its own, name its file with --ca-file.".to_owned()
         } else if let Some(file) = &self.up_file {
@@ -306,7 +311,7 @@ impl Client {
 
 /// Whether a request may be sent again if it is unknown whether the first one arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Safety {
+enum RetrySafety {
     Repeatable,
     Once,
 }
@@ -316,7 +321,7 @@ fn idempotency_key() -> String {
 }
 
 /// Returns whether a retry may soon succeed after a response of this status.
-fn may_pass(status: StatusCode, failure: &Failure) -> bool {
+fn is_transient(status: StatusCode, failure: &Failure) -> bool {
     match status {
         // This does not pass soon: the operator takes no payments, or the payment provider is unavailable for longer.
         StatusCode::SERVICE_UNAVAILABLE => failure.code != "billing_unavailable",

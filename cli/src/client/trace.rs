@@ -5,17 +5,21 @@ use std::{error::Error as _, time::Instant};
 use reqwest::{Client, RequestBuilder, Response};
 use url::Url;
 
-use crate::{credentials::Voice, output};
+use crate::{credentials::RequestOutput, output};
 
 /// Longer parts of a URL may be secrets. Names of projects and organizations have 40 characters at most.
-const LONGEST_TOLD: usize = 40;
+const MAX_SHOWN_SEGMENT: usize = 40;
 
-pub(super) async fn send(http: &Client, request: RequestBuilder, voice: Voice) -> Result<Response, reqwest::Error> {
+pub(super) async fn send(
+    http: &Client,
+    request: RequestBuilder,
+    voice: RequestOutput,
+) -> Result<Response, reqwest::Error> {
     let request = request.build()?;
     if !voice.is_verbose {
         return http.execute(request).await;
     }
-    let (what, since) = (format!("{} {}", request.method(), told(request.url())), Instant::now());
+    let (what, since) = (format!("{} {}", request.method(), redacted_url(request.url())), Instant::now());
     output::trace(&format!("> {what}"));
     let sent = http.execute(request).await;
     let took = since.elapsed().as_millis();
@@ -39,8 +43,8 @@ pub(super) async fn send(http: &Client, request: RequestBuilder, voice: Voice) -
 }
 
 /// Formats a URL without the parts that may be secret.
-fn told(url: &Url) -> String {
-    let short = |part: &str| if part.len() > LONGEST_TOLD { "…".to_owned() } else { part.to_owned() };
+fn redacted_url(url: &Url) -> String {
+    let short = |part: &str| if part.len() > MAX_SHOWN_SEGMENT { "…".to_owned() } else { part.to_owned() };
     let path: Vec<String> = url.path().split('/').map(short).collect();
     let query: Vec<String> = url.query().map(|query| query.split('&').map(short).collect()).unwrap_or_default();
     let query = if query.is_empty() { String::new() } else { format!("?{}", query.join("&")) };
@@ -53,7 +57,7 @@ mod tests {
 
     #[test]
     fn secrets_in_addresses_are_not_told() {
-        let address = |end: &str| told(&format!("https://api.svc.localhost:8443{end}").parse().unwrap());
+        let address = |end: &str| redacted_url(&format!("https://api.svc.localhost:8443{end}").parse().unwrap());
         let secret = "A".repeat(43);
         assert_eq!(address(&format!("/invites/{secret}/accept")), "https://api.svc.localhost:8443/invites/…/accept");
         assert_eq!(address(&format!("/x?cursor={secret}&limit=2")), "https://api.svc.localhost:8443/x?…&limit=2");

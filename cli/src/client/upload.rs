@@ -16,17 +16,17 @@ use reqwest::{
     header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue},
 };
 
-use super::{Answer, Client, Safety, idempotency_key};
-use crate::{failure::Failure, pack::Archive};
+use super::{ApiResponse, Client, RetrySafety, idempotency_key};
+use crate::{failure::Failure, pack::PackedArchive};
 
 /// The timeout of one upload: 100 MB at half a megabit per second take 27 minutes.
 const UPLOAD_TIMEOUT: Duration = Duration::from_mins(30);
 const CHUNK: usize = 256 * 1024;
 
 #[derive(Debug)]
-pub(crate) struct Upload<'a> {
+pub(crate) struct UploadRequest<'a> {
     pub(crate) path: &'a str,
-    pub(crate) archive: Archive,
+    pub(crate) archive: PackedArchive,
     pub(crate) git_sha: Option<String>,
     /// The password of a share, sent with the upload so that the gate is in place before the first request.
     pub(crate) password: Option<&'a SitePassword>,
@@ -35,8 +35,8 @@ pub(crate) struct Upload<'a> {
 
 impl Client {
     /// Uploads the archive. If the connection drops, it is sent again with the same `Idempotency-Key`.
-    pub(crate) async fn upload(&self, upload: Upload<'_>) -> Result<Answer<Uploaded>, Failure> {
-        let Upload { path, archive, git_sha, password, progress } = upload;
+    pub(crate) async fn upload(&self, upload: UploadRequest<'_>) -> Result<ApiResponse<Uploaded>, Failure> {
+        let UploadRequest { path, archive, git_sha, password, progress } = upload;
         let password = password.map(header_password).transpose()?;
         let file = Arc::new(Mutex::new(archive.file));
         let key = idempotency_key();
@@ -59,7 +59,7 @@ impl Client {
             }
             Ok(request.body(Body::wrap_stream(content)))
         };
-        self.answer(request, Safety::Repeatable).await
+        self.answer(request, RetrySafety::Repeatable).await
     }
 }
 

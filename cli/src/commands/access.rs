@@ -10,15 +10,15 @@ use crate::{client::Client, failure::Failure, options::ProjectOption, output::Ou
 
 /// Show or change who may see a site.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Access {
+pub(crate) struct AccessArgs {
     #[command(subcommand)]
-    mode: Option<Mode>,
+    mode: Option<AccessCommand>,
     #[command(flatten)]
     project: ProjectOption,
 }
 
 #[derive(Debug, Subcommand)]
-enum Mode {
+enum AccessCommand {
     /// Make the site public
     Public,
     /// Require a password
@@ -30,7 +30,7 @@ enum Mode {
     Org,
 }
 
-pub(crate) async fn run(access: Access, client: &Client, output: Output) -> anyhow::Result<()> {
+pub(crate) async fn run(access: AccessArgs, client: &Client, output: Output) -> anyhow::Result<()> {
     let name = access.project.choose(client, output).await?;
     match access.mode {
         None => {
@@ -41,9 +41,9 @@ pub(crate) async fn run(access: Access, client: &Client, output: Output) -> anyh
                 AccessMode::Org => format!("{name} is for the members of its organization."),
             })
         }
-        Some(Mode::Public) => change(&name, &json!({"mode": AccessMode::Public}), client, output).await,
-        Some(Mode::Org) => change(&name, &json!({"mode": AccessMode::Org}), client, output).await,
-        Some(Mode::Password { password }) => {
+        Some(AccessCommand::Public) => change(&name, &json!({"mode": AccessMode::Public}), client, output).await,
+        Some(AccessCommand::Org) => change(&name, &json!({"mode": AccessMode::Org}), client, output).await,
+        Some(AccessCommand::Password { password }) => {
             let mut body = json!({"mode": AccessMode::Password});
             let password = match password {
                 Some(text) => Some(password::read(&text, output)?),

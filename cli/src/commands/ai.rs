@@ -14,17 +14,17 @@ use clap::{Args, Subcommand};
 use domain::{OrgName, gateway::ModelAlias, month::Month, usage::MonthlyLimit};
 
 use super::{
-    key_limits::{self, Asked},
+    key_limits::{self, OwnKeyLimits},
     orgs,
-    tokens::{Limit, Sizes},
+    tokens::{LimitArg, RequestLimitArgs},
 };
 use crate::{
     client::{
         Client,
-        gateway::{Gateway, Model},
+        gateway::{GatewayClient, GatewayModel},
     },
-    credentials::{self, Connection, Logins},
-    failure::{Failure, Kind},
+    credentials::{self, Connection, LoginStore},
+    failure::{Failure, FailureClass},
     output::{self, Output, money},
 };
 
@@ -32,15 +32,15 @@ const OWN_KEY: &str = "svc ai";
 
 /// Use the AI gateway: its models, your usage, a quick try, keys for other programs.
 #[derive(Debug, Args)]
-pub(crate) struct Ai {
+pub(crate) struct AiArgs {
     #[command(subcommand)]
-    action: Action,
+    action: AiCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum AiCommand {
     /// List the models and their prices
-    Models(Way),
+    Models(GatewayOptions),
     /// Show your keys' usage in a month
     Usage {
         /// YYYY-MM [default: this month]
@@ -66,7 +66,7 @@ enum Action {
     Limit {
         /// The limit in euros, such as 50.00; `none` removes it [default: show it]
         #[arg(value_name = "EUROS|none")]
-        limit: Option<Limit>,
+        limit: Option<LimitArg>,
         /// The organization
         #[arg(long, value_name = "NAME")]
         org: OrgName,
@@ -81,18 +81,18 @@ enum Action {
         org: Option<OrgName>,
     },
     /// Ask a model something; the prompt is the arguments, or stdin
-    Chat(chat::Chat),
+    Chat(chat::ChatArgs),
     /// List your AI keys, or an organization's, or revoke one
-    Keys(super::keys::Keys),
+    Keys(super::keys::KeysArgs),
     /// Create keys for other programs
     Key {
         #[command(subcommand)]
-        action: KeyAction,
+        action: KeyCommand,
     },
 }
 
 #[derive(Debug, Args)]
-struct Way {
+struct GatewayOptions {
     /// The gateway's address, without /v1 [default: derived from the API's]
     #[arg(long, env = "SVC_AI_URL", value_name = "URL")]
     ai_url: Option<url::Url>,
@@ -102,7 +102,7 @@ struct Way {
 }
 
 #[derive(Debug, Subcommand)]
-enum KeyAction {
+enum KeyCommand {
     /// Create a key; it is shown only once
     Create {
         /// The organization that owns the key and pays for it
@@ -115,35 +115,39 @@ enum KeyAction {
         #[arg(long, value_name = "EUROS")]
         monthly_limit: Option<MonthlyLimit>,
         #[command(flatten)]
-        sizes: Sizes,
+        sizes: RequestLimitArgs,
     },
 }
 
-pub(crate) async fn run(ai: Ai, connection: Connection, output: Output) -> anyhow::Result<()> {
+pub(crate) async fn run(ai: AiArgs, connection: Connection, output: Output) -> anyhow::Result<()> {
     match ai.action {
-        Action::Models(way) => models(way, connection, output).await,
-        Action::Usage { month, days: false, org } => usage::show(month, org, &Client::new(connection)?, output).await,
-        Action::Usage { month, days: true, org } => {
+        AiCommand::Models(way) => models(way, connection, output).await,
+        AiCommand::Usage { month, days: false, org } => {
+            usage::show(month, org, &Client::new(connection)?, output).await
+        }
+        AiCommand::Usage { month, days: true, org } => {
             usage::show_days(month, org, &Client::new(connection)?, output).await
         }
-        Action::Requests { limit, org } => requests::list(limit, org, &Client::new(connection)?, output).await,
-        Action::Aliases { aliases: wanted, org } => aliases::run(wanted, org, &Client::new(connection)?, output).await,
-        Action::Chat(said) => chat::run(said, connection, output).await,
-        Action::Keys(keys) => super::keys::run(keys, connection, output).await,
-        Action::Limit { limit: wanted, org } => limit(wanted, &org, &Client::new(connection)?, output).await,
-        Action::Key { action: KeyAction::Create { org, label, monthly_limit, sizes } } => {
+        AiCommand::Requests { limit, org } => requests::list(limit, org, &Client::new(connection)?, output).await,
+        AiCommand::Aliases { aliases: wanted, org } => {
+            aliases::run(wanted, org, &Client::new(connection)?, output).await
+        }
+        AiCommand::Chat(said) => chat::run(said, connection, output).await,
+        AiCommand::Keys(keys) => super::keys::run(keys, connection, output).await,
+        AiCommand::Limit { limit: wanted, org } => limit(wanted, &org, &Client::new(connection)?, output).await,
+        AiCommand::Key { action: KeyCommand::Create { org, label, monthly_limit, sizes } } => {
             create_key(org, label, monthly_limit, sizes, connection, output).await
         }
     }
 }
 
 /// Calls the gateway with the given key, or with svc's own: the saved one, or a new one if that is missing or invalid.
-async fn at_gateway<T>(
-    way: Way,
+async fn with_gateway_key<T>(
+    way: GatewayOptions,
     mut connection: Connection,
-    act: impl AsyncFn(&Gateway) -> Result<T, Failure>,
+    act: impl AsyncFn(&GatewayClient) -> Result<T, Failure>,
 ) -> anyhow::Result<T> {
-    if let Some(done) = with_key_at_hand(way, &mut connection, &act).await? {
+    if let Some(done) = with_existing_key(way, &mut connection, &act).await? {
         return Ok(done);
     }
     let file = credentials::file()?;
@@ -155,41 +159,41 @@ async fn at_gateway<T>(
         gateway_max_tokens: None,
     };
     let created = Client::new(connection.clone())?.post::<CreatedToken>("/tokens", &body).await?.body;
-    let mut logins = Logins::load(&file)?;
+    let mut logins = LoginStore::load(&file)?;
     logins.keep_ai_key(&connection, created.token.clone());
     logins.save(&file)?;
-    output::tell(&format!("Made the AI key {} for svc itself; `svc ai keys` lists it.", created.record.id));
-    Ok(act(&Gateway::new(&connection, created.token)?).await?)
+    output::print_stderr(&format!("Made the AI key {} for svc itself; `svc ai keys` lists it.", created.record.id));
+    Ok(act(&GatewayClient::new(&connection, created.token)?).await?)
 }
 
 /// Calls the gateway with the given or the saved key. Returns `None` if there is none that works.
-async fn with_key_at_hand<T>(
-    way: Way,
+async fn with_existing_key<T>(
+    way: GatewayOptions,
     connection: &mut Connection,
-    act: &impl AsyncFn(&Gateway) -> Result<T, Failure>,
+    act: &impl AsyncFn(&GatewayClient) -> Result<T, Failure>,
 ) -> anyhow::Result<Option<T>> {
     if way.ai_url.is_some() {
         connection.ai = way.ai_url;
     }
     if let Some(key) = way.key.filter(|key| !key.is_empty()) {
-        return Ok(Some(act(&Gateway::new(connection, key)?).await?));
+        return Ok(Some(act(&GatewayClient::new(connection, key)?).await?));
     }
-    let logins = Logins::load(&credentials::file()?)?;
+    let logins = LoginStore::load(&credentials::file()?)?;
     let Some(key) = logins.ai_key(connection) else { return Ok(None) };
-    match act(&Gateway::new(connection, key.to_owned())?).await {
-        Err(failure) if failure.kind == Kind::NotSignedIn => Ok(None),
+    match act(&GatewayClient::new(connection, key.to_owned())?).await {
+        Err(failure) if failure.kind == FailureClass::NotSignedIn => Ok(None),
         done => Ok(Some(done?)),
     }
 }
 
 /// Lists the available models with an existing key, or else with the login. It never creates a key.
-async fn models(way: Way, mut connection: Connection, output: Output) -> anyhow::Result<()> {
-    let list = async |gateway: &Gateway| gateway.models().await;
-    let models: Vec<Model> = if let Some(models) = with_key_at_hand(way, &mut connection, &list).await? {
+async fn models(way: GatewayOptions, mut connection: Connection, output: Output) -> anyhow::Result<()> {
+    let list = async |gateway: &GatewayClient| gateway.models().await;
+    let models: Vec<GatewayModel> = if let Some(models) = with_existing_key(way, &mut connection, &list).await? {
         models
     } else {
         let known = Client::new(connection)?.get::<AiModelList>("/ai/models").await?.body.models;
-        known.into_iter().filter(|model| model.available != Some(false)).map(Model::from).collect()
+        known.into_iter().filter(|model| model.available != Some(false)).map(GatewayModel::from).collect()
     };
     let nothing = "No model can be asked: the operator of the service has set no provider's API key.";
     output.list("models", &models, &["MODEL", "SERVED BY", "INPUT / 1M", "OUTPUT / 1M"], nothing, |model| {
@@ -202,7 +206,7 @@ fn euros(cents: f64) -> String {
     format!("{:.2}", cents / 100.0)
 }
 
-async fn limit(wanted: Option<Limit>, org: &OrgName, client: &Client, output: Output) -> anyhow::Result<()> {
+async fn limit(wanted: Option<LimitArg>, org: &OrgName, client: &Client, output: Output) -> anyhow::Result<()> {
     let path = format!("/orgs/{org}/usage/ai/limit");
     let answer = match wanted {
         None => client.get::<AiLimit>(&path).await,
@@ -223,7 +227,7 @@ async fn create_key(
     org: Option<OrgName>,
     label: Option<String>,
     monthly_limit_cents: Option<MonthlyLimit>,
-    Sizes { max_tokens: gateway_max_tokens, max_body: gateway_body_bytes }: Sizes,
+    RequestLimitArgs { max_tokens: gateway_max_tokens, max_body: gateway_body_bytes }: RequestLimitArgs,
     connection: Connection,
     output: Output,
 ) -> anyhow::Result<()> {
@@ -233,7 +237,7 @@ async fn create_key(
         output.success(&format!("Created {id}. Keep it now: it is not shown again."));
         if let (Some(gateway), false) = (gateway, output.is_json()) {
             let base = gateway.as_str().trim_end_matches('/');
-            output::tell(&format!(
+            output::print_stderr(&format!(
                 "Any OpenAI client takes it: base_url {base}/v1, api_key the line below.\n\
                  svc itself: SVC_AI_KEY=… svc ai chat hello"
             ));
@@ -250,13 +254,14 @@ async fn create_key(
         };
         let created = client.post::<CreatedOrgToken>(&format!("/orgs/{org}/tokens"), &body).await?.body;
         let secret = tell(created.record.record.id.as_str(), &created.token);
-        key_limits::tell_plan(&Asked::of(&created.record.record), Some(&org), &client, output).await;
+        key_limits::report_plan_limits(&OwnKeyLimits::from_token(&created.record.record), Some(&org), &client, output)
+            .await;
         return output.result(&created, || secret);
     }
     let body =
         CreateToken { kind: UserTokenKind::Ai, label, monthly_limit_cents, gateway_body_bytes, gateway_max_tokens };
     let created = client.post::<CreatedToken>("/tokens", &body).await?.body;
     let secret = tell(created.record.id.as_str(), &created.token);
-    key_limits::tell_plan(&Asked::of(&created.record), None, &client, output).await;
+    key_limits::report_plan_limits(&OwnKeyLimits::from_token(&created.record), None, &client, output).await;
     output.result(&created, || secret)
 }

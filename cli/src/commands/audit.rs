@@ -9,7 +9,7 @@ use super::projects;
 use crate::{
     client::Client,
     complete,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureClass},
     options::ProjectOption,
     output::Output,
 };
@@ -18,7 +18,7 @@ const PAGE: usize = 100;
 
 /// Show who changed a project or an organization.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Audit {
+pub(crate) struct AuditArgs {
     /// An organization, with all its projects
     #[arg(long, value_name = "ORG", add = ArgValueCandidates::new(complete::orgs))]
     org: Option<OrgName>,
@@ -29,7 +29,7 @@ pub(crate) struct Audit {
     project: ProjectOption,
 }
 
-pub(crate) async fn run(audit: Audit, client: &Client, output: Output) -> anyhow::Result<()> {
+pub(crate) async fn run(audit: AuditArgs, client: &Client, output: Output) -> anyhow::Result<()> {
     let wanted = usize::try_from(audit.limit)?;
     let entries = if let Some(org) = &audit.org {
         let entries = read(&format!("/orgs/{org}/audit"), wanted, client).await;
@@ -47,7 +47,7 @@ pub(crate) async fn run(audit: Audit, client: &Client, output: Output) -> anyhow
         |entry| {
             vec![
                 output.relative(entry.created_at),
-                who(&entry.actor),
+                actor_name(&entry.actor),
                 entry.action.clone(),
                 entry.project.as_ref().map(ToString::to_string).unwrap_or_default(),
                 detail(&entry.detail),
@@ -58,7 +58,7 @@ pub(crate) async fn run(audit: Audit, client: &Client, output: Output) -> anyhow
 
 fn no_org(org: &OrgName, failure: Failure) -> Failure {
     match failure.kind {
-        Kind::NotFound => Failure { message: format!("You belong to no organization {org}."), ..failure }
+        FailureClass::NotFound => Failure { message: format!("You belong to no organization {org}."), ..failure }
             .with_hint("`svc orgs` lists yours."),
         _ => failure,
     }
@@ -77,7 +77,7 @@ async fn read(path: &str, wanted: usize, client: &Client) -> Result<Vec<AuditEnt
     Ok(entries)
 }
 
-fn who(actor: &AuditActor) -> String {
+fn actor_name(actor: &AuditActor) -> String {
     let name = actor.name.as_deref();
     match actor.kind {
         ActorKind::User => name.unwrap_or("somebody").to_owned(),

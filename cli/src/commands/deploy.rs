@@ -9,13 +9,13 @@ use serde::Serialize;
 
 use super::{
     browser, propagation,
-    publish::{self, Consents, Published},
-    suspensions::{self, Suspensions},
+    publish::{self, PublishConsents, PublishOutput},
+    suspensions::{self, SuspensionIndex},
 };
 use crate::{
     client::Client,
     complete,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureClass},
     options::ProjectOption,
     output::{self, Output},
     pack,
@@ -24,13 +24,13 @@ use crate::{
 
 /// Publish a folder: pack it, upload it and serve it.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Deploy {
+pub(crate) struct DeployArgs {
     /// The folder, an archive of one, or a single file [default: the current folder]
     dir: Option<PathBuf>,
     #[command(flatten)]
     project: ProjectOption,
     #[command(flatten)]
-    consents: Consents,
+    consents: PublishConsents,
     /// The organization that owns the project, or will own it once created
     #[arg(long, value_name = "ORG", add = ArgValueCandidates::new(complete::orgs))]
     org: Option<OrgName>,
@@ -43,16 +43,16 @@ pub(crate) struct Deploy {
 }
 
 #[derive(Serialize)]
-struct Deployed {
+struct DeployOutput {
     project: ProjectName,
     created: bool,
     /// Why the site is hidden from visitors; null if it is visible or the state is unknown.
     suspended: Option<Suspension>,
     #[serde(flatten)]
-    published: Published,
+    published: PublishOutput,
 }
 
-pub(crate) async fn run(deploy: Deploy, client: &Client, output: Output) -> anyhow::Result<()> {
+pub(crate) async fn run(deploy: DeployArgs, client: &Client, output: Output) -> anyhow::Result<()> {
     let dir = deploy.dir.as_deref().unwrap_or(Path::new("."));
     if deploy.dir.is_none()
         && let Some(build) = pack::likely_build_folder(dir)
@@ -65,7 +65,7 @@ pub(crate) async fn run(deploy: Deploy, client: &Client, output: Output) -> anyh
     let name = deploy.project.choose_for(dir, client, output).await?;
 
     // Look up the project while the folder is being packed. It is created only when there is something to publish.
-    let (package, known) = tokio::join!(publish::package(dir, deploy.consents, output), known(&name, client));
+    let (package, known) = tokio::join!(publish::package(dir, deploy.consents, output), find_project(&name, client));
     let (package, known) = (package?, known?);
     if let (Some(known), Some(org)) = (&known, &deploy.org) {
         check_owner(known, org)?;
@@ -73,7 +73,7 @@ pub(crate) async fn run(deploy: Deploy, client: &Client, output: Output) -> anyh
     let created = known.is_none();
     if created {
         if deploy.no_create {
-            return Err(Failure::new(Kind::NotFound, "not_found", format!("There is no project {name}."))
+            return Err(Failure::new(FailureClass::NotFound, "not_found", format!("There is no project {name}."))
                 .with_hint(format!("Create it with `svc projects create {name}`."))
                 .into());
         }
@@ -108,7 +108,7 @@ pub(crate) async fn run(deploy: Deploy, client: &Client, output: Output) -> anyh
     if deploy.open && !browser::open(&url) {
         output.note("No browser was found to open it in.");
     }
-    output.result(&Deployed { project: name, created, suspended, published }, || url)
+    output.result(&DeployOutput { project: name, created, suspended, published }, || url)
 }
 
 /// Refuses to publish to a project of that name whose owner is not the one that `--org` names.
@@ -118,19 +118,19 @@ fn check_owner(project: &Project, wanted: &OrgName) -> Result<(), Failure> {
     }
     let owner = project.org.as_ref().map_or("you".to_owned(), ToString::to_string);
     let message = format!("{} belongs to {owner}, not to {wanted}. Nothing was published.", project.name);
-    Err(Failure::new(Kind::Conflict, "other_owner", message)
+    Err(Failure::new(FailureClass::Conflict, "other_owner", message)
         .with_hint(format!("Leave --org out, or move it: svc transfer {wanted} --project {}", project.name)))
 }
 
-async fn known(name: &ProjectName, client: &Client) -> Result<Option<Project>, Failure> {
+async fn find_project(name: &ProjectName, client: &Client) -> Result<Option<Project>, Failure> {
     match client.get::<ProjectDetail>(&format!("/projects/{name}")).await {
         Ok(detail) => Ok(Some(detail.body.project)),
-        Err(failure) if failure.kind == Kind::NotFound => Ok(None),
+        Err(failure) if failure.kind == FailureClass::NotFound => Ok(None),
         Err(failure) => Err(failure),
     }
 }
 
 async fn suspension(project: Option<&Project>, client: &Client) -> Option<Suspension> {
     let project = project?;
-    Suspensions::fetch(project.org.as_ref(), client).await.of(&project.name)
+    SuspensionIndex::fetch(project.org.as_ref(), client).await.find_for(&project.name)
 }

@@ -24,7 +24,7 @@ use serde_json::json;
 use super::projects;
 use crate::{
     client::Client,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureClass},
     options::ProjectOption,
     output::Output,
 };
@@ -35,18 +35,18 @@ const INPUT_BYTES: u64 = 4 * ENV_VALUE_CHARS as u64 + 1;
 /// List and change a project's environment variables.
 #[derive(Debug, clap::Args)]
 #[command(after_help = crate::options::LIST_IS_DEFAULT)]
-pub(crate) struct Env {
+pub(crate) struct EnvArgs {
     /// Also show the values in the list
     #[arg(long)]
     values: bool,
     #[command(subcommand)]
-    action: Option<Action>,
+    action: Option<EnvCommand>,
     #[command(flatten)]
     project: ProjectOption,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum EnvCommand {
     /// List the variables; shows values only with --values or --json
     #[command(alias = "ls")]
     List {
@@ -75,7 +75,7 @@ enum Action {
         file: Option<PathBuf>,
         /// Where the variable is used [default: unchanged; both for a new one]
         #[arg(long, value_enum)]
-        scope: Option<Scope>,
+        scope: Option<ScopeOption>,
     },
     /// Remove a variable
     #[command(alias = "remove", alias = "delete", alias = "unset")]
@@ -92,7 +92,7 @@ enum Action {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Scope {
+enum ScopeOption {
     /// At runtime
     Runtime,
     /// In builds
@@ -101,12 +101,12 @@ enum Scope {
     Both,
 }
 
-impl From<Scope> for EnvScope {
-    fn from(scope: Scope) -> Self {
+impl From<ScopeOption> for EnvScope {
+    fn from(scope: ScopeOption) -> Self {
         match scope {
-            Scope::Runtime => Self::Runtime,
-            Scope::Build => Self::Build,
-            Scope::Both => Self::Both,
+            ScopeOption::Runtime => Self::Runtime,
+            ScopeOption::Build => Self::Build,
+            ScopeOption::Both => Self::Both,
         }
     }
 }
@@ -126,12 +126,12 @@ impl FromStr for Assignment {
     }
 }
 
-pub(crate) async fn run(env: Env, client: &Client, output: Output) -> anyhow::Result<()> {
+pub(crate) async fn run(env: EnvArgs, client: &Client, output: Output) -> anyhow::Result<()> {
     let name = env.project.choose(client, output).await?;
-    match env.action.unwrap_or(Action::List { values: env.values }) {
-        Action::List { values } => list(&name, values, client, output).await,
-        Action::Get { key } => get(&name, &key, client, output).await,
-        Action::Set { variable: Assignment { key, value: assigned }, value, file, scope } => {
+    match env.action.unwrap_or(EnvCommand::List { values: env.values }) {
+        EnvCommand::List { values } => list(&name, values, client, output).await,
+        EnvCommand::Get { key } => get(&name, &key, client, output).await,
+        EnvCommand::Set { variable: Assignment { key, value: assigned }, value, file, scope } => {
             let value = match (assigned, value, file) {
                 (None, None, Some(file)) => read_file(&file)?,
                 (None, value, _) => read_value(&key, value, output)?,
@@ -144,8 +144,8 @@ pub(crate) async fn run(env: Env, client: &Client, output: Output) -> anyhow::Re
             };
             set(&name, &key, value, scope.map(Into::into), client, output).await
         }
-        Action::Rm { key } => remove(&name, &key, client, output).await,
-        Action::Pull { file } => pull(&name, &file, client, output).await,
+        EnvCommand::Rm { key } => remove(&name, &key, client, output).await,
+        EnvCommand::Pull { file } => pull(&name, &file, client, output).await,
     }
 }
 
@@ -204,7 +204,7 @@ async fn set(
 async fn remove(name: &ProjectName, key: &EnvKey, client: &Client, output: Output) -> anyhow::Result<()> {
     let answer = client.delete::<Done>(&format!("/projects/{name}/env/{key}")).await;
     let answer = answer.map_err(|failure| match failure.kind {
-        Kind::NotFound if failure.message.contains("variable") => no_variable(name, key),
+        FailureClass::NotFound if failure.message.contains("variable") => no_variable(name, key),
         _ => projects::unknown(name, failure),
     })?;
     output.success(&format!("Removed {key} from {name}."));
@@ -245,7 +245,7 @@ async fn pull(name: &ProjectName, file: &Path, client: &Client, output: Output) 
 }
 
 fn no_variable(name: &ProjectName, key: &EnvKey) -> Failure {
-    Failure::new(Kind::NotFound, "not_found", format!("{name} has no variable {key}."))
+    Failure::new(FailureClass::NotFound, "not_found", format!("{name} has no variable {key}."))
         .with_hint(format!("`svc env --project {name}` lists what there is."))
 }
 

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::orgs;
 use crate::{
     client::Client,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureClass},
     options::OrgOption,
     output::{self, Output},
 };
@@ -20,15 +20,15 @@ use crate::{
 /// Invite people to an organization, or accept an invite.
 #[derive(Debug, clap::Args)]
 #[command(after_help = crate::options::LIST_IS_DEFAULT)]
-pub(crate) struct Invites {
+pub(crate) struct InvitesArgs {
     #[command(flatten)]
     org: OrgOption,
     #[command(subcommand)]
-    action: Option<Action>,
+    action: Option<InvitesCommand>,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum InvitesCommand {
     /// List the pending invites, newest first
     #[command(alias = "ls")]
     List,
@@ -37,8 +37,8 @@ enum Action {
         /// The email address to send the invitation to
         email: EmailAddress,
         /// The role they will have
-        #[arg(long, value_enum, default_value_t = Role::Member)]
-        role: Role,
+        #[arg(long, value_enum, default_value_t = InviteRoleArg::Member)]
+        role: InviteRoleArg,
     },
     /// Revoke an invite: its link stops working
     #[command(alias = "rm")]
@@ -50,34 +50,34 @@ enum Action {
     Preview {
         /// The invite's link, or the secret at its end
         // One secret in 64 begins with a hyphen.
-        #[arg(value_parser = token, allow_hyphen_values = true)]
+        #[arg(value_parser = parse_invite, allow_hyphen_values = true)]
         invite: String,
     },
     /// Accept an invite and join its organization
     Accept {
         /// The invite's link, or the secret at its end
         // One secret in 64 begins with a hyphen.
-        #[arg(value_parser = token, allow_hyphen_values = true)]
+        #[arg(value_parser = parse_invite, allow_hyphen_values = true)]
         invite: String,
     },
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Role {
+enum InviteRoleArg {
     /// Works on the organization's projects
     Member,
     /// Also deletes projects, manages members, invites and tokens
     Admin,
 }
 
-pub(crate) async fn run(invites: Invites, client: &Client, output: Output) -> anyhow::Result<()> {
+pub(crate) async fn run(invites: InvitesArgs, client: &Client, output: Output) -> anyhow::Result<()> {
     let org = invites.org;
-    match invites.action.unwrap_or(Action::List) {
-        Action::List => list(&org.named()?, client, output).await,
-        Action::Create { email, role } => create(&org.named()?, email, role, client, output).await,
-        Action::Revoke { id } => revoke(&org.named()?, &id, client, output).await,
-        Action::Preview { invite } => preview(&invite, client, output).await,
-        Action::Accept { invite } => accept(&invite, client, output).await,
+    match invites.action.unwrap_or(InvitesCommand::List) {
+        InvitesCommand::List => list(&org.named()?, client, output).await,
+        InvitesCommand::Create { email, role } => create(&org.named()?, email, role, client, output).await,
+        InvitesCommand::Revoke { id } => revoke(&org.named()?, &id, client, output).await,
+        InvitesCommand::Preview { invite } => preview(&invite, client, output).await,
+        InvitesCommand::Accept { invite } => accept(&invite, client, output).await,
     }
 }
 
@@ -97,10 +97,16 @@ async fn list(org: &OrgName, client: &Client, output: Output) -> anyhow::Result<
     })
 }
 
-async fn create(org: &OrgName, email: EmailAddress, role: Role, client: &Client, output: Output) -> anyhow::Result<()> {
+async fn create(
+    org: &OrgName,
+    email: EmailAddress,
+    role: InviteRoleArg,
+    client: &Client,
+    output: Output,
+) -> anyhow::Result<()> {
     let role = match role {
-        Role::Member => InviteRole::Member,
-        Role::Admin => InviteRole::Admin,
+        InviteRoleArg::Member => InviteRole::Member,
+        InviteRoleArg::Admin => InviteRole::Admin,
     };
     let body = CreateInvite { email, role };
     let answer = client.post::<CreatedInvite>(&format!("/orgs/{org}/invites"), &body).await;
@@ -118,7 +124,7 @@ async fn create(org: &OrgName, email: EmailAddress, role: Role, client: &Client,
 async fn revoke(org: &OrgName, id: &InviteId, client: &Client, output: Output) -> anyhow::Result<()> {
     let answer = client.delete::<Done>(&format!("/orgs/{org}/invites/{id}")).await;
     let answer = answer.map_err(|failure| match failure.kind {
-        Kind::NotFound => Failure { message: format!("{org} has no pending invite {id}."), ..failure }
+        FailureClass::NotFound => Failure { message: format!("{org} has no pending invite {id}."), ..failure }
             .with_hint(format!("`svc invites --org {org}` lists them.")),
         _ => failure,
     })?;
@@ -146,7 +152,7 @@ async fn accept(invite: &str, client: &Client, output: Output) -> anyhow::Result
 }
 
 fn over(failure: Failure) -> Failure {
-    if failure.kind == Kind::NotFound {
+    if failure.kind == FailureClass::NotFound {
         return failure.with_hint("An invite works once, and for 14 days. Ask whoever sent it for a new one.");
     }
     failure
@@ -160,7 +166,7 @@ fn role_word(role: InviteRole) -> &'static str {
 }
 
 /// Parses an invite's secret, or its link.
-fn token(text: &str) -> Result<String, String> {
+fn parse_invite(text: &str) -> Result<String, String> {
     let end = text.trim().trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     let end = end.split(['?', '#']).next().unwrap_or_default();
     let secret = OpaqueSecret::parse(end).ok_or("this is not an invite's link")?;
@@ -169,16 +175,16 @@ fn token(text: &str) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::token;
+    use super::parse_invite;
 
     #[test]
     fn an_invite_is_named_by_its_link_or_the_end_of_it() {
         let end = "A".repeat(43);
         for text in [end.clone(), format!("https://app.svc.localhost:8443/invites/{end}"), format!(" /invites/{end}/")]
         {
-            assert_eq!(token(&text).as_deref(), Ok(&*end), "{text}");
+            assert_eq!(parse_invite(&text).as_deref(), Ok(&*end), "{text}");
         }
-        assert!(token("https://app.svc.localhost/invites/").is_err());
-        assert!(token("inv_00000000000000000000").is_err());
+        assert!(parse_invite("https://app.svc.localhost/invites/").is_err());
+        assert!(parse_invite("inv_00000000000000000000").is_err());
     }
 }

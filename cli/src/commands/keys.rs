@@ -10,15 +10,15 @@ use crate::{client::Client, credentials::Connection, options::OwnerOption, outpu
 /// List your active AI keys, or an organization's, or revoke one.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Without a command: list. `svc ai key create` makes one, `svc tokens limit` bounds its cost.")]
-pub(crate) struct Keys {
+pub(crate) struct KeysArgs {
     #[command(flatten)]
     owner: OwnerOption,
     #[command(subcommand)]
-    action: Option<Action>,
+    action: Option<KeysCommand>,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum KeysCommand {
     /// List the keys, newest first
     #[command(alias = "ls")]
     List,
@@ -30,11 +30,11 @@ enum Action {
     },
 }
 
-pub(crate) async fn run(keys: Keys, connection: Connection, output: Output) -> anyhow::Result<()> {
+pub(crate) async fn run(keys: KeysArgs, connection: Connection, output: Output) -> anyhow::Result<()> {
     let (client, org) = (Client::new(connection)?, keys.owner.org.as_ref());
-    match keys.action.unwrap_or(Action::List) {
-        Action::List => list(org, &client, output).await,
-        Action::Revoke { id } => tokens::revoke(org, &id, &client, output).await,
+    match keys.action.unwrap_or(KeysCommand::List) {
+        KeysCommand::List => list(org, &client, output).await,
+        KeysCommand::Revoke { id } => tokens::revoke(org, &id, &client, output).await,
     }
 }
 

@@ -16,30 +16,30 @@ use serde_json::json;
 use super::browser;
 use crate::{
     client::Client,
-    credentials::{self, Connection, Logins},
-    failure::{Failure, Kind},
+    credentials::{self, Connection, LoginStore},
+    failure::{Failure, FailureClass},
     output::{self, Output},
 };
 
 /// The polling interval grows by this much after `slow_down` (RFC 8628, section 3.5).
-const SLOWER_BY: Duration = Duration::from_secs(5);
+const SLOW_DOWN_STEP: Duration = Duration::from_secs(5);
 /// The minimum polling interval, even if the service specifies a shorter one.
-const FASTEST: Duration = Duration::from_secs(1);
+const MIN_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Sign in: a browser opens, you confirm the code, and this command saves the login.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Login {
+pub(crate) struct LoginArgs {
     /// Only print the address, without opening a browser
     #[arg(long)]
     no_browser: bool,
 }
 
-pub(crate) async fn login(args: Login, connection: Connection, output: Output) -> anyhow::Result<()> {
+pub(crate) async fn login(args: LoginArgs, connection: Connection, output: Output) -> anyhow::Result<()> {
     let ca_file = connection.ca_file.as_ref().map(std::path::absolute).transpose()?;
     let client = Client::new(connection)?;
     let start = client.post_unsigned::<DeviceStart>("/auth/device", &json!({})).await?;
     let url = start.verification_uri_complete.as_ref().unwrap_or(&start.verification_uri);
-    output::tell(&format!("Open   {url}\nand confirm the code   {}", output::bold(&start.user_code)));
+    output::print_stderr(&format!("Open   {url}\nand confirm the code   {}", output::bold(&start.user_code)));
     if !args.no_browser && !output.is_json() && browser::open(url) {
         output.note("Your browser should show the page now.");
     }
@@ -57,14 +57,14 @@ pub(crate) async fn login(args: Login, connection: Connection, output: Output) -
 /// Revokes the token of the saved login at the service and forgets it here, even if the service cannot be reached.
 pub(crate) async fn logout(connection: Connection, output: Output) -> anyhow::Result<()> {
     let file = credentials::file()?;
-    let mut logins = Logins::load(&file)?;
+    let mut logins = LoginStore::load(&file)?;
     let api = connection.api.clone();
     let Some(saved) = logins.remove(&api) else {
         output.note(&format!("There is no saved login for {api}."));
         let document = json!({"ok": true, "api": api, "was_signed_in": false, "token_ended": false});
         return output.result(&document, String::new);
     };
-    let ended = end(saved.token, connection).await;
+    let ended = revoke_token(saved.token, connection).await;
     logins.save(&file)?;
     let is_ended = ended.is_ok();
     match ended {
@@ -82,16 +82,18 @@ pub(crate) async fn logout(connection: Connection, output: Output) -> anyhow::Re
 }
 
 /// Revokes a token. A token that the service does not know or has already revoked is a success.
-async fn end(token: String, connection: Connection) -> anyhow::Result<()> {
+async fn revoke_token(token: String, connection: Connection) -> anyhow::Result<()> {
     let client = Client::new(connection)?.with_token(token);
     let id = match client.get::<Account>("/me").await {
         Ok(account) => account.body.token_id,
-        Err(failure) if failure.kind == Kind::NotSignedIn => return Ok(()),
+        Err(failure) if failure.kind == FailureClass::NotSignedIn => return Ok(()),
         Err(failure) => return Err(failure.into()),
     };
     let id = id.ok_or_else(|| Failure::refused("unknown_token", "the service does not say which token it is."))?;
     match client.delete::<Done>(&format!("/tokens/{id}")).await {
-        Err(failure) if !matches!(failure.kind, Kind::NotFound | Kind::NotSignedIn) => Err(failure.into()),
+        Err(failure) if !matches!(failure.kind, FailureClass::NotFound | FailureClass::NotSignedIn) => {
+            Err(failure.into())
+        }
         _ => Ok(()),
     }
 }
@@ -108,7 +110,7 @@ pub(crate) async fn whoami(client: &Client, up_file: Option<&Path>, output: Outp
 /// Polls at the service's interval until the person has answered or the code has expired.
 async fn poll(client: &Client, start: &DeviceStart) -> Result<String, Failure> {
     let question = DevicePoll { device_code: start.device_code.clone() };
-    let mut interval = Duration::from_secs(start.interval).max(FASTEST);
+    let mut interval = Duration::from_secs(start.interval).max(MIN_POLL_INTERVAL);
     let wait = async {
         loop {
             tokio::time::sleep(interval).await;
@@ -116,34 +118,34 @@ async fn poll(client: &Client, start: &DeviceStart) -> Result<String, Failure> {
                 Ok(answer) => return Ok(answer.token),
                 Err(failure) => match &*failure.code {
                     "authorization_pending" => {}
-                    "slow_down" => interval += SLOWER_BY,
-                    "expired_token" => return Err(too_late()),
+                    "slow_down" => interval += SLOW_DOWN_STEP,
+                    "expired_token" => return Err(code_expired()),
                     "access_denied" => {
                         return Err(failure.with_hint("Nothing was changed. Run `svc login` to try again."));
                     }
                     // The person may still be typing the code: a brief network outage is no reason to give up.
-                    _ if failure.kind == Kind::Unreachable => {}
+                    _ if failure.kind == FailureClass::Unreachable => {}
                     _ => return Err(failure),
                 },
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(start.expires_in), wait).await.unwrap_or_else(|_| Err(too_late()))
+    tokio::time::timeout(Duration::from_secs(start.expires_in), wait).await.unwrap_or_else(|_| Err(code_expired()))
 }
 
-fn too_late() -> Failure {
-    Failure::new(Kind::Refused, "expired_token", "The code was not confirmed in time.")
+fn code_expired() -> Failure {
+    Failure::new(FailureClass::Refused, "expired_token", "The code was not confirmed in time.")
         .with_hint("Run `svc login` for a new one.")
 }
 
 fn save(client: &Client, token: String, account: &Account, ca_file: Option<PathBuf>) -> anyhow::Result<()> {
     // Do not save anything but a token, or the next command would only report "401".
     TokenSecret::parse(&token).ok_or_else(|| {
-        Failure::new(Kind::Unreachable, "unexpected_answer", format!("The answer held no {BRAND} token."))
+        Failure::new(FailureClass::Unreachable, "unexpected_answer", format!("The answer held no {BRAND} token."))
     })?;
     let file = credentials::file()?;
-    let mut logins = Logins::load(&file)?;
-    logins.insert(&client.api, credentials::Saved { token, vcs_login: account.vcs_login.clone(), ca_file });
+    let mut logins = LoginStore::load(&file)?;
+    logins.insert(&client.api, credentials::SavedLogin { token, vcs_login: account.vcs_login.clone(), ca_file });
     logins.save(&file)
 }
 

@@ -11,7 +11,7 @@ use domain::{OrgName, role};
 use super::orgs;
 use crate::{
     client::Client,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureClass},
     options::OrgOption,
     output::{self, Output},
 };
@@ -19,32 +19,32 @@ use crate::{
 /// List an organization's members, or change them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = crate::options::LIST_IS_DEFAULT)]
-pub(crate) struct Members {
+pub(crate) struct MembersArgs {
     #[command(flatten)]
     org: OrgOption,
     #[command(subcommand)]
-    action: Option<Action>,
+    action: Option<MembersCommand>,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum MembersCommand {
     /// List the members: owners first, then admins, then the others
     #[command(alias = "ls")]
     List,
     /// Change a member's role
     Role {
         /// The member's login at the code host
-        #[arg(value_parser = login)]
+        #[arg(value_parser = parse_login)]
         login: String,
         /// The member's new role
         #[arg(value_enum)]
-        role: Role,
+        role: MemberRoleArg,
     },
     /// Remove a member
     #[command(alias = "remove", alias = "delete")]
     Rm {
         /// The member's login at the code host
-        #[arg(value_parser = login)]
+        #[arg(value_parser = parse_login)]
         login: String,
     },
     /// Leave the organization
@@ -52,7 +52,7 @@ enum Action {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Role {
+pub(super) enum MemberRoleArg {
     /// Works on the organization's projects
     Member,
     /// Also deletes projects, manages members, invites and tokens
@@ -61,23 +61,23 @@ pub(super) enum Role {
     Owner,
 }
 
-impl From<Role> for role::Role {
-    fn from(role: Role) -> Self {
+impl From<MemberRoleArg> for role::Role {
+    fn from(role: MemberRoleArg) -> Self {
         match role {
-            Role::Member => Self::Member,
-            Role::Admin => Self::Admin,
-            Role::Owner => Self::Owner,
+            MemberRoleArg::Member => Self::Member,
+            MemberRoleArg::Admin => Self::Admin,
+            MemberRoleArg::Owner => Self::Owner,
         }
     }
 }
 
-pub(crate) async fn run(members: Members, client: &Client, output: Output) -> anyhow::Result<()> {
+pub(crate) async fn run(members: MembersArgs, client: &Client, output: Output) -> anyhow::Result<()> {
     let org = members.org.named()?;
-    match members.action.unwrap_or(Action::List) {
-        Action::List => list(&org, client, output).await,
-        Action::Role { login, role } => set_role(&org, &login, role.into(), client, output).await,
-        Action::Rm { login } => remove(&org, &login, client, output).await,
-        Action::Leave => leave(&org, client, output).await,
+    match members.action.unwrap_or(MembersCommand::List) {
+        MembersCommand::List => list(&org, client, output).await,
+        MembersCommand::Role { login, role } => set_role(&org, &login, role.into(), client, output).await,
+        MembersCommand::Rm { login } => remove(&org, &login, client, output).await,
+        MembersCommand::Leave => leave(&org, client, output).await,
     }
 }
 
@@ -88,7 +88,7 @@ fn line(member: &Member, output: Output) -> Vec<String> {
     vec![member.login.clone(), member.role.to_string(), output.relative(member.joined)]
 }
 
-pub(super) fn listed(members: &[Member], output: Output) -> String {
+pub(super) fn format_members(members: &[Member], output: Output) -> String {
     output::lines(members, &HEADINGS, NOBODY, |member| line(member, output))
 }
 
@@ -134,7 +134,7 @@ async fn leave(org: &OrgName, client: &Client, output: Output) -> anyhow::Result
 fn explained(org: &OrgName, login: &str, failure: Failure) -> Failure {
     match &*failure.code {
         "last_owner" => failure.with_hint(format!("`svc members role LOGIN owner --org {org}` makes another owner.")),
-        _ if failure.kind == Kind::NotFound => Failure {
+        _ if failure.kind == FailureClass::NotFound => Failure {
             message: format!("There is no member {login} of {org}, or no such organization of yours."),
             ..failure
         }
@@ -144,7 +144,7 @@ fn explained(org: &OrgName, login: &str, failure: Failure) -> Failure {
 }
 
 /// Parses a login of the code host, of characters that need no escaping in a path.
-fn login(text: &str) -> Result<String, String> {
+fn parse_login(text: &str) -> Result<String, String> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let text = text.trim_start_matches('@');
     if !text.is_empty() && text.chars().all(allowed) && !text.starts_with('.') {
@@ -156,13 +156,13 @@ fn login(text: &str) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::login;
+    use super::parse_login;
 
     #[test]
     fn logins_stay_one_segment_of_a_path() {
-        assert_eq!(login("@ada-lovelace").as_deref(), Ok("ada-lovelace"));
+        assert_eq!(parse_login("@ada-lovelace").as_deref(), Ok("ada-lovelace"));
         for bad in ["", "@", "a/b", "..", "a b", "a?b", "%2f"] {
-            assert!(login(bad).is_err(), "{bad}");
+            assert!(parse_login(bad).is_err(), "{bad}");
         }
     }
 }

@@ -13,20 +13,20 @@ use domain::{OrgName, limits::ICON_BYTES, orgs::DisplayName};
 use crate::{
     client::Client,
     complete,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureClass},
     output::{Output, count, size},
 };
 
 /// List your organizations, or change one.
 #[derive(Debug, clap::Args)]
 #[command(after_help = crate::options::LIST_IS_DEFAULT)]
-pub(crate) struct Orgs {
+pub(crate) struct OrgsArgs {
     #[command(subcommand)]
-    action: Option<Action>,
+    action: Option<OrgsCommand>,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum OrgsCommand {
     /// List your organizations with your role in each, newest first
     #[command(alias = "ls")]
     List,
@@ -79,20 +79,20 @@ enum Action {
     },
 }
 
-pub(crate) async fn run(orgs: Orgs, client: &Client, output: Output) -> anyhow::Result<()> {
-    match orgs.action.unwrap_or(Action::List) {
-        Action::List => list(client, output).await,
-        Action::Create { name, display_name } => create(name, display_name, client, output).await,
-        Action::Show { org } => show(&org, client, output).await,
-        Action::Rename { org, display_name, clear: _ } => rename(&org, display_name, client, output).await,
-        Action::Icon { org, file, remove: _ } => icon(&org, file, client, output).await,
-        Action::Delete { org } => delete(&org, client, output).await,
+pub(crate) async fn run(orgs: OrgsArgs, client: &Client, output: Output) -> anyhow::Result<()> {
+    match orgs.action.unwrap_or(OrgsCommand::List) {
+        OrgsCommand::List => list(client, output).await,
+        OrgsCommand::Create { name, display_name } => create(name, display_name, client, output).await,
+        OrgsCommand::Show { org } => show(&org, client, output).await,
+        OrgsCommand::Rename { org, display_name, clear: _ } => rename(&org, display_name, client, output).await,
+        OrgsCommand::Icon { org, file, remove: _ } => icon(&org, file, client, output).await,
+        OrgsCommand::Delete { org } => delete(&org, client, output).await,
     }
 }
 
 /// Adds the next step to a 404 of an organization's routes.
 pub(super) fn unknown(org: &OrgName, failure: Failure) -> Failure {
-    if failure.kind == Kind::NotFound {
+    if failure.kind == FailureClass::NotFound {
         return Failure { message: format!("You belong to no organization {org}."), ..failure }
             .with_hint("`svc orgs` lists yours; `svc orgs create` makes one.");
     }
@@ -138,7 +138,7 @@ async fn show(name: &OrgName, client: &Client, output: Output) -> anyhow::Result
     output.result(&detail, || {
         let org = &detail.org;
         let shown = org.display_name.as_ref().map_or_else(|| name.to_string(), |shown| format!("{shown} ({name})"));
-        let members = super::members::listed(&detail.members, output);
+        let members = super::members::format_members(&detail.members, output);
         let projects = count(detail.projects, "project");
         format!("{shown}: {projects}, created {}, you are {}\n\n{members}", output.relative(org.created_at), org.role)
     })
@@ -164,7 +164,7 @@ async fn icon(name: &OrgName, file: Option<PathBuf>, client: &Client, output: Ou
     let path = format!("/orgs/{name}/icon");
     let Some(file) = file else {
         let answer = client.delete::<Done>(&path).await.map_err(|failure| match failure.kind {
-            Kind::NotFound => {
+            FailureClass::NotFound => {
                 Failure { message: format!("{name} has no icon of its own, or is not yours."), ..failure }
                     .with_hint("`svc orgs` lists yours.")
             }

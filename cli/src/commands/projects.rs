@@ -15,12 +15,12 @@ use serde_json::json;
 
 use super::{
     browser,
-    suspensions::{self, Listed, Suspensions},
+    suspensions::{self, SuspensionIndex, WithSuspension},
 };
 use crate::{
     client::Client,
     complete,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureClass},
     options::{OwnerOption, ProjectOption},
     output::Output,
     project,
@@ -29,18 +29,18 @@ use crate::{
 /// List your projects, or change them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = crate::options::LIST_IS_DEFAULT)]
-pub(crate) struct Projects {
+pub(crate) struct ProjectsArgs {
     #[command(flatten)]
     owner: OwnerOption,
     /// Include the organizations' projects, with the owner of each
     #[arg(long, conflicts_with = "org")]
     all: bool,
     #[command(subcommand)]
-    action: Option<Action>,
+    action: Option<ProjectsCommand>,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum ProjectsCommand {
     /// List the projects, newest first
     #[command(alias = "ls")]
     List {
@@ -74,7 +74,7 @@ enum Action {
 
 /// Open a project in the browser.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Open {
+pub(crate) struct OpenArgs {
     /// The project's name or address, as for --project
     #[arg(value_name = "NAME", value_parser = project::parse, add = ArgValueCandidates::new(complete::projects))]
     name: Option<ProjectName>,
@@ -82,24 +82,24 @@ pub(crate) struct Open {
     project: ProjectOption,
 }
 
-pub(crate) async fn run(projects: Projects, client: &Client, output: Output) -> anyhow::Result<()> {
+pub(crate) async fn run(projects: ProjectsArgs, client: &Client, output: Output) -> anyhow::Result<()> {
     let org = projects.owner.org.as_ref();
-    match projects.action.unwrap_or(Action::List { all: projects.all }) {
-        Action::List { all: true } => list_all(client, output).await,
-        Action::List { all: false } => list(org, client, output).await,
-        Action::Create { name } => {
+    match projects.action.unwrap_or(ProjectsCommand::List { all: projects.all }) {
+        ProjectsCommand::List { all: true } => list_all(client, output).await,
+        ProjectsCommand::List { all: false } => list(org, client, output).await,
+        ProjectsCommand::Create { name } => {
             let project = create(&name.into(), org, client).await?;
             output.success(&format!("Created project {}.", project.name));
             output.note(&format!("Publish a folder there: svc deploy DIR --project {}", project.name));
             output.result(&project, || project.url.clone())
         }
-        Action::Rm { name } => remove(&name, client, output).await,
-        Action::Deleted => list_deleted(org, client, output).await,
-        Action::Restore { name, new_name } => restore(&name, org, new_name, client, output).await,
+        ProjectsCommand::Rm { name } => remove(&name, client, output).await,
+        ProjectsCommand::Deleted => list_deleted(org, client, output).await,
+        ProjectsCommand::Restore { name, new_name } => restore(&name, org, new_name, client, output).await,
     }
 }
 
-pub(crate) async fn open(open: Open, client: &Client, output: Output) -> anyhow::Result<()> {
+pub(crate) async fn open(open: OpenArgs, client: &Client, output: Output) -> anyhow::Result<()> {
     let name = match open.name {
         Some(name) => name,
         None => open.project.choose(client, output).await?,
@@ -123,14 +123,14 @@ pub(super) async fn create(name: &ProjectName, org: Option<&OrgName>, client: &C
         Ok(answer) => Ok(answer.body),
         Err(failure) => Err(match &*failure.code {
             "not_found" => failure.with_hint("`svc orgs` lists the organizations that you belong to."),
-            "name_taken" => taken(&name, failure, client).await,
+            "name_taken" => with_name_holder(&name, failure, client).await,
             _ => failure,
         }),
     }
 }
 
 /// Adds the holder of a taken name if it is the person or one of their organizations.
-async fn taken(name: &NewProjectName, failure: Failure, client: &Client) -> Failure {
+async fn with_name_holder(name: &NewProjectName, failure: Failure, client: &Client) -> Failure {
     let Ok(known) = client.get::<Project>(&format!("/projects/{name}")).await else {
         return Failure { message: format!("{name} is taken."), ..failure }.with_hint("Please choose another name.");
     };
@@ -141,7 +141,7 @@ async fn taken(name: &NewProjectName, failure: Failure, client: &Client) -> Fail
 
 /// Adds the next step to a 404 of a project's routes.
 pub(super) fn unknown(name: &ProjectName, failure: Failure) -> Failure {
-    if failure.kind == Kind::NotFound {
+    if failure.kind == FailureClass::NotFound {
         return Failure { message: format!("You have no project {name}."), ..failure }
             .with_hint("`svc projects` lists yours; `svc deploy` creates one.");
     }
@@ -155,7 +155,7 @@ async fn list_all(client: &Client, output: Output) -> anyhow::Result<()> {
     owners.dedup();
     let mut suspensions = HashMap::new();
     for owner in owners {
-        suspensions.insert(owner.clone(), Suspensions::fetch(owner.as_ref(), client).await);
+        suspensions.insert(owner.clone(), SuspensionIndex::fetch(owner.as_ref(), client).await);
     }
     let listed: Vec<_> = projects
         .into_iter()
@@ -168,13 +168,13 @@ async fn list_all(client: &Client, output: Output) -> anyhow::Result<()> {
     output.list("projects", &listed, &headings, NO_PROJECTS, |listed| {
         let project = &listed.site;
         let owner = project.org.as_ref().map_or("you".to_owned(), ToString::to_string);
-        let is_known = suspensions.get(&project.org).is_some_and(Suspensions::is_known);
+        let is_known = suspensions.get(&project.org).is_some_and(SuspensionIndex::is_known);
         let state = state(listed, is_known);
         vec![project.name.to_string(), owner, state, output.relative(project.created_at), project.url.clone()]
     })
 }
 
-fn state(listed: &Listed<Project>, suspensions_are_known: bool) -> String {
+fn state(listed: &WithSuspension<Project>, suspensions_are_known: bool) -> String {
     match (listed.suspended, &listed.site.active_deployment_id) {
         (Some(reason), _) => suspensions::word(reason),
         (None, None) => "empty".to_owned(),
@@ -188,7 +188,7 @@ const NO_PROJECTS: &str = "No projects yet. Publish a folder: svc deploy DIR --p
 async fn list(org: Option<&OrgName>, client: &Client, output: Output) -> anyhow::Result<()> {
     let path = org.map_or("/projects".to_owned(), |org| format!("/projects?org={org}"));
     let projects = client.list(&path, ProjectList::into_projects).await?;
-    let suspensions = Suspensions::fetch(org, client).await;
+    let suspensions = SuspensionIndex::fetch(org, client).await;
     let projects: Vec<_> =
         projects.into_iter().map(|project| suspensions.mark(&project.name.clone(), project)).collect();
     let none = match org {
@@ -243,7 +243,7 @@ async fn restore(
     let found = found.ok_or_else(|| {
         let message = format!("There is no deleted project {name} that can be restored.");
         let hint = "`svc projects deleted` lists yours; `--org ORG` those of an organization.";
-        Failure::new(Kind::NotFound, "not_found", message).with_hint(hint)
+        Failure::new(FailureClass::NotFound, "not_found", message).with_hint(hint)
     })?;
     let path = format!("/deleted-projects/{}/restore", found.id);
     let answer = client.post::<Project>(&path, &RestoreProject { name: new_name }).await;

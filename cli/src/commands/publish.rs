@@ -8,21 +8,21 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 
 use crate::{
-    client::{Answer, Client, News, Propagation, Upload},
-    failure::{Failure, Kind},
+    client::{ApiResponse, Client, Propagation, StreamEvent, UploadRequest},
+    failure::{Failure, FailureClass},
     output::{self, Output, count, size},
-    pack::{self, Archive, Linked, Selection, Skipped},
+    pack::{self, LinkedFile, PackedArchive, Selection, SkippedFiles},
 };
 
-pub(super) struct Package {
+pub(super) struct PackedSite {
     selection: Selection,
-    archive: Archive,
+    archive: PackedArchive,
     git_sha: Option<String>,
 }
 
 /// The result of publishing, as printed by `--json`.
 #[derive(Serialize)]
-pub(super) struct Published {
+pub(super) struct PublishOutput {
     #[serde(flatten)]
     pub(super) uploaded: Uploaded,
     files: usize,
@@ -38,7 +38,7 @@ pub(super) struct Published {
 
 /// Options that allow files which are not published otherwise.
 #[derive(Debug, Clone, Copy, clap::Args)]
-pub(crate) struct Consents {
+pub(crate) struct PublishConsents {
     /// Publish files outside the folder that symlinks in it point to
     #[arg(long)]
     follow: bool,
@@ -48,18 +48,18 @@ pub(crate) struct Consents {
 }
 
 /// Packs `path` on a blocking thread.
-pub(super) async fn package(path: &Path, consents: Consents, output: Output) -> anyhow::Result<Package> {
+pub(super) async fn package(path: &Path, consents: PublishConsents, output: Output) -> anyhow::Result<PackedSite> {
     let spinner = output.spinner(format!("Packing {}", path.display()));
     let start = Instant::now();
     let path = path.to_owned();
     let package = tokio::task::spawn_blocking({
         let spinner = spinner.clone();
-        move || -> anyhow::Result<Package> {
+        move || -> anyhow::Result<PackedSite> {
             let selection = pack::select(&path, consents.anyway)?;
             // Before any of these files is read.
             spinner.suspend(|| allow_linked(&selection.linked, consents, output))?;
             let archive = pack::write(&selection)?;
-            Ok(Package { archive, git_sha: git_sha(&path), selection })
+            Ok(PackedSite { archive, git_sha: git_sha(&path), selection })
         }
     })
     .await?;
@@ -94,43 +94,43 @@ pub(super) async fn package(path: &Path, consents: Consents, output: Output) -> 
 
 /// Uploads the package and prints the service's warnings. The caller reports the propagation.
 pub(super) async fn upload(
-    package: Package,
+    package: PackedSite,
     path: &str,
     password: Option<&SitePassword>,
     client: &Client,
     output: Output,
-) -> anyhow::Result<Published> {
-    let Package { selection, archive, git_sha } = package;
+) -> anyhow::Result<PublishOutput> {
+    let PackedSite { selection, archive, git_sha } = package;
     let packed_bytes = archive.bytes;
     let progress = output.byte_bar("Uploading", packed_bytes);
-    let upload = Upload { path, archive, git_sha: git_sha.clone(), password, progress: &progress };
+    let upload = UploadRequest { path, archive, git_sha: git_sha.clone(), password, progress: &progress };
     let answer = tokio::select! {
         answer = client.upload(upload) => answer,
         never = show_when_live(path, &progress, client) => match never {},
     };
     progress.finish_and_clear();
 
-    let Answer { body: uploaded, propagation } = answer?;
+    let ApiResponse { body: uploaded, propagation } = answer?;
     for warning in &uploaded.warnings {
         output::warning(warning);
     }
-    if uploaded.warnings.iter().any(|warning| is_of_line(warning)) {
+    if uploaded.warnings.iter().any(|warning| is_about_line(warning)) {
         output.note("Such lines have no effect; everything else is published.");
     }
-    Ok(Published {
+    Ok(PublishOutput {
         uploaded,
         files: selection.entries.len(),
         bytes: selection.bytes,
         packed_bytes,
         git_sha,
-        skipped: selection.skipped.into_iter().map(|(what, Skipped { times, .. })| (what, times)).collect(),
+        skipped: selection.skipped.into_iter().map(|(what, SkippedFiles { times, .. })| (what, times)).collect(),
         linked: selection.linked.into_iter().map(|linked| linked.target).collect(),
         propagation,
     })
 }
 
 /// Returns whether a warning is about a line of a rules file. Other warnings say themselves what was done.
-fn is_of_line(warning: &str) -> bool {
+fn is_about_line(warning: &str) -> bool {
     ["_headers", "_redirects"].iter().any(|file| warning.starts_with(file))
 }
 
@@ -141,7 +141,7 @@ async fn show_when_live(path: &str, progress: &ProgressBar, client: &Client) -> 
         && let Some(mut events) = client.events().await
     {
         while let Some(news) = events.next().await {
-            if let News::Change(event) = news
+            if let StreamEvent::Change(event) = news
                 && event.kind == Action::DeploymentUpload.as_str()
                 && event.project.is_some_and(|project| path == format!("/projects/{project}/deployments"))
             {
@@ -154,7 +154,7 @@ async fn show_when_live(path: &str, progress: &ProgressBar, client: &Client) -> 
 
 /// Allows symlinks that lead out of the folder only with consent: the folder may come from anywhere, and a symlink in
 /// it may point to any file of this machine.
-fn allow_linked(linked: &[Linked], consents: Consents, output: Output) -> anyhow::Result<()> {
+fn allow_linked(linked: &[LinkedFile], consents: PublishConsents, output: Output) -> anyhow::Result<()> {
     let Some(first) = linked.first().filter(|_| !consents.follow) else { return Ok(()) };
     let others = match linked.len() - 1 {
         0 => String::new(),
@@ -165,14 +165,14 @@ fn allow_linked(linked: &[Linked], consents: Consents, output: Output) -> anyhow
     if output.confirm(&format!("{what} Publish it?"))? {
         return Ok(());
     }
-    Err(Failure::new(Kind::Refused, "symlink_leaves_folder", what)
+    Err(Failure::new(FailureClass::Refused, "symlink_leaves_folder", what)
         .with_hint("Add --follow to publish what such symlinks lead to, or leave them out with .svcignore.")
         .into())
 }
 
 /// Describes the files or folders that were left out for one reason: the path if there is only one, else the reason,
 /// their number and the first path. Control characters in names are replaced.
-fn describe_skipped(what: &str, Skipped { times, first }: &Skipped) -> String {
+fn describe_skipped(what: &str, SkippedFiles { times, first }: &SkippedFiles) -> String {
     let path = first.display().to_string().replace(char::is_control, "\u{fffd}");
     match times {
         1 if first.file_name().is_some_and(|name| name == what) => path,
@@ -197,15 +197,16 @@ mod tests {
 
     #[test]
     fn lines_of_rules_are_told_from_other_warnings() {
-        assert!(is_of_line("_headers line 3: a header has the form `Name: value`"));
-        assert!(is_of_line("_redirects: 9950 more lines were left out"));
-        assert!(!is_of_line("`.env` is published, and looks like environment variables: leave it out"));
-        assert!(!is_of_line("`_headers` is in the archive more than once"));
+        assert!(is_about_line("_headers line 3: a header has the form `Name: value`"));
+        assert!(is_about_line("_redirects: 9950 more lines were left out"));
+        assert!(!is_about_line("`.env` is published, and looks like environment variables: leave it out"));
+        assert!(!is_about_line("`_headers` is in the archive more than once"));
     }
 
     #[test]
     fn what_was_left_out_is_named() {
-        let said = |what: &str, times, first: &str| describe_skipped(what, &Skipped { times, first: first.into() });
+        let said =
+            |what: &str, times, first: &str| describe_skipped(what, &SkippedFiles { times, first: first.into() });
         assert_eq!(said(".git", 1, ".git"), ".git");
         assert_eq!(said("node_modules", 3, "node_modules"), "node_modules (3×)");
         assert_eq!(said("node_modules", 1, "a/node_modules"), "a/node_modules");

@@ -14,15 +14,15 @@ use crate::{client::Client, failure::Failure, options::ProjectOption, output::Ou
 /// Show or change the repository that a project deploys from.
 #[derive(Debug, clap::Args)]
 #[command(after_help = crate::options::SHOW_IS_DEFAULT)]
-pub(crate) struct Repo {
+pub(crate) struct RepoArgs {
     #[command(subcommand)]
-    action: Option<Action>,
+    action: Option<RepoCommand>,
     #[command(flatten)]
     project: ProjectOption,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum RepoCommand {
     /// Show the linked repository
     Show,
     /// Deploy pushes to a repository
@@ -36,21 +36,21 @@ enum Action {
         #[arg(long, short, value_name = "DIR")]
         directory: Option<Directory>,
         /// The installation with access to the repository [default: the one on its owner's account]
-        #[arg(long, value_name = "ID", value_parser = vcs::id)]
+        #[arg(long, value_name = "ID", value_parser = vcs::parse_id)]
         installation: Option<i64>,
     },
     /// Stop deploying pushes; published deployments stay
     Unlink,
 }
 
-pub(crate) async fn run(repo: Repo, client: &Client, output: Output) -> anyhow::Result<()> {
+pub(crate) async fn run(repo: RepoArgs, client: &Client, output: Output) -> anyhow::Result<()> {
     let name = repo.project.choose(client, output).await?;
-    match repo.action.unwrap_or(Action::Show) {
-        Action::Show => show(&name, client, output).await,
-        Action::Link { repo, branch, directory, installation } => {
+    match repo.action.unwrap_or(RepoCommand::Show) {
+        RepoCommand::Show => show(&name, client, output).await,
+        RepoCommand::Link { repo, branch, directory, installation } => {
             let installation = match installation {
                 Some(id) => id,
-                None => installation_of(&repo, client).await?,
+                None => find_installation(&repo, client).await?,
             };
             let body = LinkRepo { installation_id: Some(installation), repo: Some(repo), branch, directory };
             let linked = set(&name, &body, client).await?;
@@ -58,7 +58,7 @@ pub(crate) async fn run(repo: Repo, client: &Client, output: Output) -> anyhow::
             output.success(&format!("A push to {} of {} deploys {name}.", text(&linked.branch), text(&linked.repo)));
             output.result(&linked, String::new)
         }
-        Action::Unlink => {
+        RepoCommand::Unlink => {
             let body = LinkRepo { installation_id: None, repo: None, branch: None, directory: None };
             let linked = set(&name, &body, client).await?;
             output.success(&format!("{name} deploys no pushes."));
@@ -86,7 +86,7 @@ async fn show(name: &ProjectName, client: &Client, output: Output) -> anyhow::Re
 }
 
 /// Returns the id of the installation on the account that owns the repository.
-async fn installation_of(repo: &RepoName, client: &Client) -> Result<i64, Failure> {
+async fn find_installation(repo: &RepoName, client: &Client) -> Result<i64, Failure> {
     let (owner, _) = repo.parts();
     let installations = vcs::installations(client).await?;
     let found = installations.iter().find(|installation| installation.account.eq_ignore_ascii_case(owner));

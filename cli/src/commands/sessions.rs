@@ -6,20 +6,20 @@ use domain::SessionId;
 
 use crate::{
     client::Client,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureClass},
     output::Output,
 };
 
 /// List the browsers in which you are signed in to the console, or sign out there.
 #[derive(Debug, clap::Args)]
 #[command(after_help = crate::options::LIST_IS_DEFAULT)]
-pub(crate) struct Sessions {
+pub(crate) struct SessionsArgs {
     #[command(subcommand)]
-    action: Option<Action>,
+    action: Option<SessionsCommand>,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum SessionsCommand {
     /// List the sessions, newest first
     #[command(alias = "ls")]
     List,
@@ -35,11 +35,11 @@ enum Action {
     },
 }
 
-pub(crate) async fn run(sessions: Sessions, client: &Client, output: Output) -> anyhow::Result<()> {
-    match sessions.action.unwrap_or(Action::List) {
-        Action::List => list(client, output).await,
-        Action::End { id: Some(id), .. } => end(&id, client, output).await,
-        Action::End { id: None, .. } => end_all(client, output).await,
+pub(crate) async fn run(sessions: SessionsArgs, client: &Client, output: Output) -> anyhow::Result<()> {
+    match sessions.action.unwrap_or(SessionsCommand::List) {
+        SessionsCommand::List => list(client, output).await,
+        SessionsCommand::End { id: Some(id), .. } => end(&id, client, output).await,
+        SessionsCommand::End { id: None, .. } => end_all(client, output).await,
     }
 }
 
@@ -63,7 +63,7 @@ async fn list(client: &Client, output: Output) -> anyhow::Result<()> {
 
 async fn end(id: &SessionId, client: &Client, output: Output) -> anyhow::Result<()> {
     let answer = client.delete::<Done>(&format!("/sessions/{id}")).await.map_err(|failure| match failure.kind {
-        Kind::NotFound => Failure { message: format!("You have no session {id}."), ..failure }
+        FailureClass::NotFound => Failure { message: format!("You have no session {id}."), ..failure }
             .with_hint("`svc sessions` lists yours."),
         _ => failure,
     })?;

@@ -6,13 +6,13 @@ use domain::limits;
 
 use super::{
     password, propagation,
-    publish::{self, Consents},
+    publish::{self, PublishConsents},
 };
 use crate::{client::Client, output::Output};
 
 /// Publish a file or a folder for some days. The address is unlisted but not secret.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Share {
+pub(crate) struct ShareArgs {
     /// A page or another file, a folder with an index.html, or an archive of one
     path: PathBuf,
     /// Days until the share expires, 1 to 30
@@ -27,14 +27,14 @@ pub(crate) struct Share {
     #[arg(long, value_name = "PW")]
     password: Option<String>,
     #[command(flatten)]
-    consents: Consents,
+    consents: PublishConsents,
 }
 
 fn ttl_days() -> std::ops::RangeInclusive<i64> {
     (*limits::SHARE_TTL_DAYS.start()).into()..=(*limits::SHARE_TTL_DAYS.end()).into()
 }
 
-pub(crate) async fn run(share: Share, client: &Client, output: Output) -> anyhow::Result<()> {
+pub(crate) async fn run(share: ShareArgs, client: &Client, output: Output) -> anyhow::Result<()> {
     let password = share.password.map(|text| password::read(&text, output)).transpose()?;
     let package = publish::package(&share.path, share.consents, output).await?;
     let path = format!("/shares?ttl={}", share.ttl);

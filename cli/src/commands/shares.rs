@@ -4,10 +4,10 @@ use api::{Done, shares::ShareList};
 use clap::Subcommand;
 use domain::{ProjectName, ShareName};
 
-use super::suspensions::{self, Suspensions};
+use super::suspensions::{self, SuspensionIndex};
 use crate::{
     client::Client,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureClass},
     output::{Output, count, size},
     project::first_label,
 };
@@ -15,13 +15,13 @@ use crate::{
 /// List your live shares, or remove one.
 #[derive(Debug, clap::Args)]
 #[command(after_help = crate::options::LIST_IS_DEFAULT)]
-pub(crate) struct Shares {
+pub(crate) struct SharesArgs {
     #[command(subcommand)]
-    action: Option<Action>,
+    action: Option<SharesCommand>,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum SharesCommand {
     /// List your shares, newest first
     #[command(alias = "ls")]
     List,
@@ -34,16 +34,16 @@ enum Action {
     },
 }
 
-pub(crate) async fn run(shares: Shares, client: &Client, output: Output) -> anyhow::Result<()> {
-    match shares.action.unwrap_or(Action::List) {
-        Action::List => list(client, output).await,
-        Action::Rm { share } => remove(&share, client, output).await,
+pub(crate) async fn run(shares: SharesArgs, client: &Client, output: Output) -> anyhow::Result<()> {
+    match shares.action.unwrap_or(SharesCommand::List) {
+        SharesCommand::List => list(client, output).await,
+        SharesCommand::Rm { share } => remove(&share, client, output).await,
     }
 }
 
 async fn list(client: &Client, output: Output) -> anyhow::Result<()> {
     let shares = client.list("/shares", |page: ShareList| (page.shares, page.next_cursor)).await?;
-    let suspensions = Suspensions::fetch(None, client).await;
+    let suspensions = SuspensionIndex::fetch(None, client).await;
     let shares: Vec<_> = shares.into_iter().map(|share| suspensions.mark(&share.project.clone(), share)).collect();
     output.list(
         "shares",
@@ -67,7 +67,7 @@ async fn list(client: &Client, output: Output) -> anyhow::Result<()> {
 
 async fn remove(share: &str, client: &Client, output: Output) -> anyhow::Result<()> {
     let answer = client.delete::<Done>(&format!("/shares/{share}")).await.map_err(|failure| match failure.kind {
-        Kind::NotFound => Failure { message: format!("You have no live share {share}."), ..failure }
+        FailureClass::NotFound => Failure { message: format!("You have no live share {share}."), ..failure }
             .with_hint("`svc shares` lists yours."),
         _ => failure,
     })?;

@@ -13,13 +13,13 @@ const FOLDER: &str = ".claude/skills/svc-share";
 
 /// Teach coding agents to publish pages.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Skill {
+pub(crate) struct SkillArgs {
     #[command(subcommand)]
-    action: Action,
+    action: SkillCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum SkillCommand {
     /// Write the skill's SKILL.md to this project
     Install {
         /// The skill's folder
@@ -30,9 +30,9 @@ enum Action {
     Show,
 }
 
-pub(crate) fn run(skill: Skill, output: Output) -> anyhow::Result<()> {
+pub(crate) fn run(skill: SkillArgs, output: Output) -> anyhow::Result<()> {
     match skill.action {
-        Action::Install { dir } => {
+        SkillCommand::Install { dir } => {
             let file = dir.join("SKILL.md");
             fs::create_dir_all(&dir)
                 .and_then(|()| fs::write(&file, SKILL))
@@ -40,6 +40,6 @@ pub(crate) fn run(skill: Skill, output: Output) -> anyhow::Result<()> {
             output.success("Installed the skill: agents here can now publish pages with `svc share`.");
             output.result(&json!({"ok": true, "file": file}), || file.display().to_string())
         }
-        Action::Show => output.result(&json!({"skill": SKILL}), || SKILL.to_owned()),
+        SkillCommand::Show => output.result(&json!({"skill": SKILL}), || SKILL.to_owned()),
     }
 }

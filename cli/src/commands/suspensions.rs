@@ -10,7 +10,7 @@ use crate::client::Client;
 
 /// A site in a list, and why it is suspended.
 #[derive(Debug, Serialize)]
-pub(super) struct Listed<T> {
+pub(super) struct WithSuspension<T> {
     #[serde(flatten)]
     pub(super) site: T,
     /// Null if the site is served or the state is unknown.
@@ -18,9 +18,9 @@ pub(super) struct Listed<T> {
 }
 
 /// The suspended sites of the person or organization, with reasons, by project.
-pub(super) struct Suspensions(Option<HashMap<ProjectName, Suspension>>);
+pub(super) struct SuspensionIndex(Option<HashMap<ProjectName, Suspension>>);
 
-impl Suspensions {
+impl SuspensionIndex {
     /// Fetches the suspensions. Deploy tokens and older APIs get none, and the list is shown regardless.
     pub(super) async fn fetch(org: Option<&OrgName>, client: &Client) -> Self {
         let path = org.map_or("/suspensions".to_owned(), |org| format!("/suspensions?org={org}"));
@@ -33,13 +33,13 @@ impl Suspensions {
     }
 
     /// Returns why the site of `project` is suspended, if it is known to be.
-    pub(super) fn of(&self, project: &ProjectName) -> Option<Suspension> {
+    pub(super) fn find_for(&self, project: &ProjectName) -> Option<Suspension> {
         self.0.as_ref()?.get(project).copied()
     }
 
     /// Adds to `site`, the site of `project`, whether it is suspended.
-    pub(super) fn mark<T>(&self, project: &ProjectName, site: T) -> Listed<T> {
-        Listed { suspended: self.of(project), site }
+    pub(super) fn mark<T>(&self, project: &ProjectName, site: T) -> WithSuspension<T> {
+        WithSuspension { suspended: self.find_for(project), site }
     }
 }
 

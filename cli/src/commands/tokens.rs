@@ -19,12 +19,12 @@ use domain::{
 };
 
 use super::{
-    key_limits::{self, Asked},
+    key_limits::{self, OwnKeyLimits},
     orgs,
 };
 use crate::{
     client::Client,
-    failure::{Failure, Kind as FailureKind},
+    failure::{Failure, FailureClass as FailureKind},
     options::OwnerOption,
     output::{Output, money},
 };
@@ -32,15 +32,15 @@ use crate::{
 /// List your API tokens, or an organization's, or change them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = crate::options::LIST_IS_DEFAULT)]
-pub(crate) struct Tokens {
+pub(crate) struct TokensArgs {
     #[command(flatten)]
     owner: OwnerOption,
     #[command(subcommand)]
-    action: Option<Action>,
+    action: Option<TokensCommand>,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum TokensCommand {
     /// List the tokens, newest first
     #[command(alias = "ls")]
     List,
@@ -48,7 +48,7 @@ enum Action {
     Create {
         /// The purpose of the token [default: cli, or deploy for an organization]
         #[arg(long, value_enum)]
-        kind: Option<Kind>,
+        kind: Option<TokenKindArg>,
         /// A label to recognize it by
         #[arg(long, value_parser = label)]
         label: Option<String>,
@@ -56,7 +56,7 @@ enum Action {
         #[arg(long, value_name = "EUROS")]
         monthly_limit: Option<MonthlyLimit>,
         #[command(flatten)]
-        sizes: Sizes,
+        sizes: RequestLimitArgs,
     },
     /// Limit an AI key's monthly spending and the size of its requests
     Limit {
@@ -64,13 +64,13 @@ enum Action {
         id: TokenId,
         /// The monthly limit in euros, such as 5.00; `none` removes it
         #[arg(value_name = "EUROS|none", required_unless_present_any = ["max_tokens", "max_body"])]
-        limit: Option<Limit>,
+        limit: Option<LimitArg>,
         /// The maximum `max_tokens` of its requests, if lower than the plan's; `none` removes it
         #[arg(long, value_name = "TOKENS|none")]
-        max_tokens: Option<Limit<TokenLimit>>,
+        max_tokens: Option<LimitArg<TokenLimit>>,
         /// The maximum body size of its requests, such as 256KB, if lower than the plan's; `none` removes it
         #[arg(long, value_name = "SIZE|none")]
-        max_body: Option<Limit<BodyLimit>>,
+        max_body: Option<LimitArg<BodyLimit>>,
     },
     /// Revoke a token: it stops working immediately
     #[command(alias = "rm")]
@@ -82,7 +82,7 @@ enum Action {
 
 /// Limits of a new AI key below those of its plan.
 #[derive(Debug, Clone, Copy, clap::Args)]
-pub(super) struct Sizes {
+pub(super) struct RequestLimitArgs {
     /// The maximum `max_tokens` of an AI key's requests, if lower than the plan's
     #[arg(long, value_name = "TOKENS")]
     pub(super) max_tokens: Option<TokenLimit>,
@@ -93,13 +93,13 @@ pub(super) struct Sizes {
 
 /// A limit as given on the command line.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Limit<T = MonthlyLimit> {
+pub(super) enum LimitArg<T = MonthlyLimit> {
     /// Removes the key's own limit.
     None,
     At(T),
 }
 
-impl<T> Limit<T> {
+impl<T> LimitArg<T> {
     pub(super) fn amount(self) -> Option<T> {
         match self {
             Self::None => None,
@@ -113,7 +113,7 @@ impl<T> Limit<T> {
     }
 }
 
-impl<T: FromStr> FromStr for Limit<T> {
+impl<T: FromStr> FromStr for LimitArg<T> {
     type Err = T::Err;
     fn from_str(text: &str) -> Result<Self, T::Err> {
         if text == "none" { Ok(Self::None) } else { text.parse().map(Self::At) }
@@ -121,7 +121,7 @@ impl<T: FromStr> FromStr for Limit<T> {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Kind {
+enum TokenKindArg {
     /// For svc and the control plane, for example in CI
     Cli,
     /// For the AI gateway
@@ -130,26 +130,26 @@ enum Kind {
     Deploy,
 }
 
-pub(crate) async fn run(tokens: Tokens, client: &Client, output: Output) -> anyhow::Result<()> {
+pub(crate) async fn run(tokens: TokensArgs, client: &Client, output: Output) -> anyhow::Result<()> {
     let org = tokens.owner.org.as_ref();
-    match (tokens.action.unwrap_or(Action::List), org) {
-        (Action::List, None) => list(client, output).await,
-        (Action::List, Some(org)) => list_of_org(org, client, output).await,
-        (Action::Create { kind, label, monthly_limit, sizes }, None) => {
+    match (tokens.action.unwrap_or(TokensCommand::List), org) {
+        (TokensCommand::List, None) => list(client, output).await,
+        (TokensCommand::List, Some(org)) => list_org_tokens(org, client, output).await,
+        (TokensCommand::Create { kind, label, monthly_limit, sizes }, None) => {
             create(kind, label, monthly_limit, sizes, client, output).await
         }
-        (Action::Create { kind, label, monthly_limit, sizes }, Some(org)) => {
+        (TokensCommand::Create { kind, label, monthly_limit, sizes }, Some(org)) => {
             create_for_org(org, (kind, label, monthly_limit, sizes), client, output).await
         }
-        (Action::Limit { id, limit, max_tokens, max_body }, _) => {
+        (TokensCommand::Limit { id, limit, max_tokens, max_body }, _) => {
             let change = ChangeToken {
-                monthly_limit_cents: Limit::patch(limit),
-                gateway_body_bytes: Limit::patch(max_body),
-                gateway_max_tokens: Limit::patch(max_tokens),
+                monthly_limit_cents: LimitArg::patch(limit),
+                gateway_body_bytes: LimitArg::patch(max_body),
+                gateway_max_tokens: LimitArg::patch(max_tokens),
             };
             change_limit(org, &id, &change, client, output).await
         }
-        (Action::Revoke { id }, _) => revoke(org, &id, client, output).await,
+        (TokensCommand::Revoke { id }, _) => revoke(org, &id, client, output).await,
     }
 }
 
@@ -174,7 +174,7 @@ async fn list(client: &Client, output: Output) -> anyhow::Result<()> {
     )
 }
 
-async fn list_of_org(org: &OrgName, client: &Client, output: Output) -> anyhow::Result<()> {
+async fn list_org_tokens(org: &OrgName, client: &Client, output: Output) -> anyhow::Result<()> {
     let path = format!("/orgs/{org}/tokens");
     let tokens = client.list(&path, |page: OrgTokenList| (page.tokens, page.next_cursor)).await;
     let tokens = tokens.map_err(|failure| orgs::unknown(org, failure))?;
@@ -202,17 +202,17 @@ pub(super) fn spent(token: &Token) -> String {
 }
 
 async fn create(
-    kind: Option<Kind>,
+    kind: Option<TokenKindArg>,
     label: Option<String>,
     monthly_limit_cents: Option<MonthlyLimit>,
-    Sizes { max_tokens: gateway_max_tokens, max_body: gateway_body_bytes }: Sizes,
+    RequestLimitArgs { max_tokens: gateway_max_tokens, max_body: gateway_body_bytes }: RequestLimitArgs,
     client: &Client,
     output: Output,
 ) -> anyhow::Result<()> {
     let kind = match kind {
-        None | Some(Kind::Cli) => UserTokenKind::Cli,
-        Some(Kind::Ai) => UserTokenKind::Ai,
-        Some(Kind::Deploy) => {
+        None | Some(TokenKindArg::Cli) => UserTokenKind::Cli,
+        Some(TokenKindArg::Ai) => UserTokenKind::Ai,
+        Some(TokenKindArg::Deploy) => {
             return Err(Failure::usage("A deploy token belongs to an organization.")
                 .with_hint("Add `--org NAME`.")
                 .into());
@@ -220,39 +220,44 @@ async fn create(
     };
     let body = CreateToken { kind, label, monthly_limit_cents, gateway_body_bytes, gateway_max_tokens };
     let created = client.post::<CreatedToken>("/tokens", &body).await?.body;
-    keep_it(output, &created.record);
-    key_limits::tell_plan(&Asked::of(&created.record), None, client, output).await;
+    remind_to_keep(output, &created.record);
+    key_limits::report_plan_limits(&OwnKeyLimits::from_token(&created.record), None, client, output).await;
     output.result(&created, || created.token.clone())
 }
 
 async fn create_for_org(
     org: &OrgName,
-    (kind, label, monthly_limit_cents, sizes): (Option<Kind>, Option<String>, Option<MonthlyLimit>, Sizes),
+    (kind, label, monthly_limit_cents, sizes): (
+        Option<TokenKindArg>,
+        Option<String>,
+        Option<MonthlyLimit>,
+        RequestLimitArgs,
+    ),
     client: &Client,
     output: Output,
 ) -> anyhow::Result<()> {
     let kind = match kind {
-        None | Some(Kind::Deploy) => OrgTokenKind::Deploy,
-        Some(Kind::Ai) => OrgTokenKind::Ai,
-        Some(Kind::Cli) => {
+        None | Some(TokenKindArg::Deploy) => OrgTokenKind::Deploy,
+        Some(TokenKindArg::Ai) => OrgTokenKind::Ai,
+        Some(TokenKindArg::Cli) => {
             return Err(Failure::usage("A cli token belongs to a person.")
                 .with_hint("Leave `--org` out, or make a deploy token: --kind deploy.")
                 .into());
         }
     };
-    let Sizes { max_tokens: gateway_max_tokens, max_body: gateway_body_bytes } = sizes;
+    let RequestLimitArgs { max_tokens: gateway_max_tokens, max_body: gateway_body_bytes } = sizes;
     let body = CreateOrgToken { kind, label, monthly_limit_cents, gateway_body_bytes, gateway_max_tokens };
     let answer = client.post::<CreatedOrgToken>(&format!("/orgs/{org}/tokens"), &body).await;
     let created = answer.map_err(|failure| orgs::unknown(org, failure))?.body;
-    keep_it(output, &created.record.record);
-    key_limits::tell_plan(&Asked::of(&created.record.record), Some(org), client, output).await;
+    remind_to_keep(output, &created.record.record);
+    key_limits::report_plan_limits(&OwnKeyLimits::from_token(&created.record.record), Some(org), client, output).await;
     if kind == OrgTokenKind::Deploy {
         output.note("In CI: set SVC_TOKEN to it, and run `svc deploy DIR --project NAME --no-create`.");
     }
     output.result(&created, || created.token.clone())
 }
 
-fn keep_it(output: Output, token: &Token) {
+fn remind_to_keep(output: Output, token: &Token) {
     output.success(&format!("Created {}. Keep its secret now: it is not shown again.", token.id));
 }
 
@@ -263,23 +268,23 @@ async fn change_limit(
     client: &Client,
     output: Output,
 ) -> anyhow::Result<()> {
-    let path = path_of(org, id);
+    let path = token_path(org, id);
     // An organization's token is returned with more fields.
     if org.is_some() {
         let answer = client.patch::<OrgToken>(&path, body).await.map_err(|failure| unknown(org, id, failure))?;
-        tell_limit(id, &answer.body.record, output);
-        key_limits::tell_plan(&Asked::of(&answer.body.record), org, client, output).await;
+        report_limit(id, &answer.body.record, output);
+        key_limits::report_plan_limits(&OwnKeyLimits::from_token(&answer.body.record), org, client, output).await;
         super::propagation::report(output, "In force", answer.propagation);
         return output.result(&answer.body, String::new);
     }
     let answer = client.patch::<Token>(&path, body).await.map_err(|failure| unknown(org, id, failure))?;
-    tell_limit(id, &answer.body, output);
-    key_limits::tell_plan(&Asked::of(&answer.body), None, client, output).await;
+    report_limit(id, &answer.body, output);
+    key_limits::report_plan_limits(&OwnKeyLimits::from_token(&answer.body), None, client, output).await;
     super::propagation::report(output, "In force", answer.propagation);
     output.result(&answer.body, String::new)
 }
 
-fn tell_limit(id: &TokenId, token: &Token, output: Output) {
+fn report_limit(id: &TokenId, token: &Token, output: Output) {
     let spent = money::spent(token.month_cents, token.month_microcents);
     output.success(&match token.monthly_limit_cents {
         Some(limit) => format!("{id} may cost {} a month; {spent} is spent this month.", limit.cents()),
@@ -294,13 +299,13 @@ fn tell_limit(id: &TokenId, token: &Token, output: Output) {
 }
 
 pub(super) async fn revoke(org: Option<&OrgName>, id: &TokenId, client: &Client, output: Output) -> anyhow::Result<()> {
-    let answer = client.delete::<Done>(&path_of(org, id)).await.map_err(|failure| unknown(org, id, failure))?;
+    let answer = client.delete::<Done>(&token_path(org, id)).await.map_err(|failure| unknown(org, id, failure))?;
     output.success(&format!("Revoked {id}."));
     super::propagation::report(output, "Gone", answer.propagation);
     output.result(&answer.body, String::new)
 }
 
-fn path_of(org: Option<&OrgName>, id: &TokenId) -> String {
+fn token_path(org: Option<&OrgName>, id: &TokenId) -> String {
     org.map_or_else(|| format!("/tokens/{id}"), |org| format!("/orgs/{org}/tokens/{id}"))
 }
 

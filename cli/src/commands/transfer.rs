@@ -10,7 +10,7 @@ use crate::{client::Client, complete, failure::Failure, options::ProjectOption, 
 
 /// Move a project into an organization, or out of one.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Transfer {
+pub(crate) struct TransferArgs {
     /// The organization that will own the project; you must belong to it
     #[arg(
         value_name = "ORG", required_unless_present_any = ["personal", "to"], conflicts_with_all = ["personal", "to"],
@@ -27,7 +27,7 @@ pub(crate) struct Transfer {
     project: ProjectOption,
 }
 
-pub(crate) async fn run(transfer: Transfer, client: &Client, output: Output) -> anyhow::Result<()> {
+pub(crate) async fn run(transfer: TransferArgs, client: &Client, output: Output) -> anyhow::Result<()> {
     let name = transfer.project.choose(client, output).await?;
     let org = transfer.org.or(transfer.to).filter(|_| !transfer.personal).map(|org| org.to_string());
     let body = TransferProject { org: org.clone() };

@@ -9,7 +9,7 @@ use domain::OrgName;
 
 use crate::{
     client::Client,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureClass},
     options::OrgOption,
     output::Output,
 };
@@ -17,37 +17,37 @@ use crate::{
 /// List the code host's installations that you may use, or share them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = crate::options::LIST_IS_DEFAULT)]
-pub(crate) struct Vcs {
+pub(crate) struct VcsArgs {
     #[command(flatten)]
     org: OrgOption,
     #[command(subcommand)]
-    action: Option<Action>,
+    action: Option<VcsCommand>,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum VcsCommand {
     /// List the installations, newest first
     #[command(alias = "ls")]
     List,
     /// Let an organization's members link its projects to your installation's repositories
     Share {
         /// The installation's id, as shown by `svc vcs`
-        #[arg(value_parser = id)]
+        #[arg(value_parser = parse_id)]
         id: i64,
     },
     /// Stop sharing an installation, which unlinks the organization's projects that are linked through it
     Unshare {
         /// The installation's id
-        #[arg(value_parser = id)]
+        #[arg(value_parser = parse_id)]
         id: i64,
     },
 }
 
-pub(crate) async fn run(vcs: Vcs, client: &Client, output: Output) -> anyhow::Result<()> {
-    match vcs.action.unwrap_or(Action::List) {
-        Action::List => list(client, output).await,
-        Action::Share { id } => share(id, &vcs.org.named()?, client, output).await,
-        Action::Unshare { id } => {
+pub(crate) async fn run(vcs: VcsArgs, client: &Client, output: Output) -> anyhow::Result<()> {
+    match vcs.action.unwrap_or(VcsCommand::List) {
+        VcsCommand::List => list(client, output).await,
+        VcsCommand::Share { id } => share(id, &vcs.org.named()?, client, output).await,
+        VcsCommand::Unshare { id } => {
             let org = vcs.org.named()?;
             let path = format!("/orgs/{org}/installations/{id}");
             let answer = client.delete::<Done>(&path).await.map_err(|failure| unknown(id, failure))?;
@@ -92,13 +92,13 @@ async fn share(id: i64, org: &OrgName, client: &Client, output: Output) -> anyho
     output.result(&installation, String::new)
 }
 
-pub(super) fn id(text: &str) -> Result<i64, String> {
+pub(super) fn parse_id(text: &str) -> Result<i64, String> {
     let id = text.parse().ok().filter(|id| *id > 0);
     id.ok_or_else(|| "an installation's id is a number, which `svc vcs` shows".to_owned())
 }
 
 fn unknown(id: i64, failure: Failure) -> Failure {
-    if failure.kind == Kind::NotFound {
+    if failure.kind == FailureClass::NotFound {
         let message = format!("There is no such organization of yours, or no installation {id} that is yours there.");
         return Failure { message, ..failure }.with_hint("`svc vcs` lists installations, `svc orgs` organizations.");
     }

@@ -16,7 +16,7 @@ use domain::limits;
 use flate2::{Compression, write::GzEncoder};
 use tar::{EntryType, Header};
 
-use super::walk::{Entry, Selection};
+use super::walk::{Selection, SiteFile};
 use crate::{failure::Failure, output::size};
 
 /// Level 2, as measured with the Python documentation (63 MB) on one thread: 0.14 s and 17.6 MB at level 1, 0.28 s and
@@ -32,24 +32,24 @@ const BLOCK: usize = 512;
 
 /// A packed tarball in a temporary file that is removed on drop.
 #[derive(Debug)]
-pub(crate) struct Archive {
+pub(crate) struct PackedArchive {
     pub(crate) file: File,
     pub(crate) bytes: u64,
     pub(crate) media_type: &'static str,
 }
 
-pub(crate) fn write(selection: &Selection) -> anyhow::Result<Archive> {
+pub(crate) fn write(selection: &Selection) -> anyhow::Result<PackedArchive> {
     if let Some((path, media_type)) = &selection.archive {
         let file = File::open(path).with_context(|| format!("Cannot read {}", path.display()))?;
         let bytes = file.metadata()?.len();
         check_size(bytes)?;
-        return Ok(Archive { file, bytes, media_type });
+        return Ok(PackedArchive { file, bytes, media_type });
     }
     let threads = thread::available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS);
     write_with(selection, threads)
 }
 
-fn write_with(selection: &Selection, threads: usize) -> anyhow::Result<Archive> {
+fn write_with(selection: &Selection, threads: usize) -> anyhow::Result<PackedArchive> {
     let members = members(&selection.entries);
     let mut file = tempfile::tempfile().context("Cannot make a temporary file to pack into")?;
 
@@ -77,12 +77,12 @@ fn write_with(selection: &Selection, threads: usize) -> anyhow::Result<Archive> 
         }
         Ok(())
     })?;
-    file.write_all(&end(selection.redirects.as_deref())?)?;
+    file.write_all(&final_member(selection.redirects.as_deref())?)?;
 
     let bytes = file.stream_position()?;
     check_size(bytes)?;
     file.rewind()?;
-    Ok(Archive { file, bytes, media_type: "application/gzip" })
+    Ok(PackedArchive { file, bytes, media_type: "application/gzip" })
 }
 
 fn check_size(bytes: u64) -> Result<(), Failure> {
@@ -94,7 +94,7 @@ fn check_size(bytes: u64) -> Result<(), Failure> {
 }
 
 /// Splits the files, in order, into runs of about [`MEMBER_BYTES`].
-fn members(entries: &[Entry]) -> Vec<&[Entry]> {
+fn members(entries: &[SiteFile]) -> Vec<&[SiteFile]> {
     let mut size = 0;
     entries
         .chunk_by(|before, _| {
@@ -108,8 +108,8 @@ fn members(entries: &[Entry]) -> Vec<&[Entry]> {
         .collect()
 }
 
-fn pack_member(entries: &[Entry]) -> anyhow::Result<Vec<u8>> {
-    let mut tar = tar::Builder::new(UntilTaken(Some(GzEncoder::new(Vec::new(), LEVEL))));
+fn pack_member(entries: &[SiteFile]) -> anyhow::Result<Vec<u8>> {
+    let mut tar = tar::Builder::new(DetachableWriter(Some(GzEncoder::new(Vec::new(), LEVEL))));
     for entry in entries {
         append(&mut tar, entry).with_context(|| format!("Cannot read {}", entry.source.display()))?;
     }
@@ -118,7 +118,7 @@ fn pack_member(entries: &[Entry]) -> anyhow::Result<Vec<u8>> {
 }
 
 /// Creates the last member: the generated rules of the site, if any, and the blocks that end the tarball.
-fn end(redirects: Option<&str>) -> io::Result<Vec<u8>> {
+fn final_member(redirects: Option<&str>) -> io::Result<Vec<u8>> {
     let mut encoder = GzEncoder::new(Vec::new(), LEVEL);
     if let Some(redirects) = redirects {
         let mut header = plain_header(redirects.len() as u64);
@@ -132,10 +132,10 @@ fn end(redirects: Option<&str>) -> io::Result<Vec<u8>> {
     encoder.finish()
 }
 
-fn append<W: io::Write>(tar: &mut tar::Builder<W>, entry: &Entry) -> io::Result<()> {
+fn append<W: io::Write>(tar: &mut tar::Builder<W>, entry: &SiteFile) -> io::Result<()> {
     let file = File::open(&entry.source)?;
     let mut header = plain_header(entry.bytes);
-    tar.append_data(&mut header, &entry.name, Promised { file, left: entry.bytes })
+    tar.append_data(&mut header, &entry.name, FixedSizeReader { file, left: entry.bytes })
 }
 
 fn plain_header(bytes: u64) -> Header {
@@ -149,9 +149,9 @@ fn plain_header(bytes: u64) -> Header {
 
 /// A writer that discards everything once its inner writer is taken. A tar builder that is dropped ends the tarball,
 /// which only the last member may do.
-struct UntilTaken<W>(Option<W>);
+struct DetachableWriter<W>(Option<W>);
 
-impl<W: io::Write> io::Write for UntilTaken<W> {
+impl<W: io::Write> io::Write for DetachableWriter<W> {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         self.0.as_mut().map_or(Ok(buf.len()), |inner| inner.write(buf))
     }
@@ -162,12 +162,12 @@ impl<W: io::Write> io::Write for UntilTaken<W> {
 }
 
 /// A file whose size is already in the tar header: additional bytes are left out, and a shorter file is an error.
-struct Promised {
+struct FixedSizeReader {
     file: File,
     left: u64,
 }
 
-impl io::Read for Promised {
+impl io::Read for FixedSizeReader {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let want = buf.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
         let read = self.file.read(&mut buf[..want])?;
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
     use crate::pack::select;
 
-    fn bytes(mut archive: Archive) -> Vec<u8> {
+    fn bytes(mut archive: PackedArchive) -> Vec<u8> {
         let mut bytes = Vec::new();
         archive.file.read_to_end(&mut bytes).unwrap();
         assert_eq!(bytes.len() as u64, archive.bytes);

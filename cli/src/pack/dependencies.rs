@@ -27,21 +27,21 @@ const SEARCHED_BYTES: u64 = 1024 * 1024;
 /// The maximum number of files that are searched.
 const SEARCHED_FILES: usize = 2_000;
 
-pub(super) struct Dependencies {
+pub(super) struct InstalledPackages {
     root: PathBuf,
     /// The first file that refers to the folder at the root, if any.
     referring: Option<String>,
 }
 
-impl Dependencies {
+impl InstalledPackages {
     /// Inspects the folder `root`. Files are searched for references only if `node_modules` is at its root.
-    pub(super) fn of(root: &Path) -> Self {
+    pub(super) fn for_folder(root: &Path) -> Self {
         let referring = root.join(NODE_MODULES).is_dir().then(|| first_reference(root)).flatten();
         Self { root: root.to_owned(), referring }
     }
 
     /// Returns whether the `node_modules` folder at `path` holds installed packages.
-    pub(super) fn are_at(&self, path: &Path) -> bool {
+    pub(super) fn is_installed(&self, path: &Path) -> bool {
         let parent = path.parent().unwrap_or(path);
         let within = parent.strip_prefix(&self.root).unwrap_or(parent);
         // A folder within a published `node_modules` is published too.
@@ -50,7 +50,7 @@ impl Dependencies {
     }
 
     /// Returns the page that refers to installed packages, which are left out.
-    pub(super) fn missing_from(&self) -> Option<&str> {
+    pub(super) fn page_with_missing(&self) -> Option<&str> {
         self.referring.as_deref().filter(|_| is_package(&self.root))
     }
 }
@@ -75,11 +75,11 @@ fn first_reference(root: &Path) -> Option<String> {
             is_one_of(&PAGES) || !is_source && is_one_of(&CODE)
         })
         .take(SEARCHED_FILES)
-        .find(|entry| refers(entry.path()))
+        .find(|entry| has_reference(entry.path()))
         .map(|entry| entry.path().strip_prefix(root).unwrap_or(entry.path()).display().to_string())
 }
 
-fn refers(path: &Path) -> bool {
+fn has_reference(path: &Path) -> bool {
     let mut text = Vec::new();
     let read = File::open(path).and_then(|file| file.take(SEARCHED_BYTES).read_to_end(&mut text));
     read.is_ok() && text.windows(REFERENCE.len()).any(|window| window == REFERENCE)

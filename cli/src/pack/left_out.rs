@@ -18,7 +18,7 @@ use ignore::{
     gitignore::{Gitignore, GitignoreBuilder},
 };
 
-use super::dependencies::{Dependencies, NODE_MODULES};
+use super::dependencies::{InstalledPackages, NODE_MODULES};
 
 /// The name of the files with patterns of what is not published, in gitignore's syntax. They apply in every folder.
 pub(super) const IGNORE_FILE: &str = ".svcignore";
@@ -46,7 +46,7 @@ const FOREIGN: [&str; 12] = [
 
 /// The files or folders that were left out for one reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Skipped {
+pub(crate) struct SkippedFiles {
     pub(crate) times: u64,
     /// The first of their paths below the published folder, by name.
     pub(crate) first: PathBuf,
@@ -54,12 +54,12 @@ pub(crate) struct Skipped {
 
 /// The record of what a walk left out, shared between clones.
 #[derive(Clone)]
-pub(super) struct LeftOut {
+pub(super) struct SkippedRecord {
     root: PathBuf,
-    by_reason: Arc<Mutex<BTreeMap<String, Skipped>>>,
+    by_reason: Arc<Mutex<BTreeMap<String, SkippedFiles>>>,
 }
 
-impl LeftOut {
+impl SkippedRecord {
     pub(super) fn new(root: &Path) -> Self {
         Self { root: root.to_owned(), by_reason: Arc::default() }
     }
@@ -67,21 +67,22 @@ impl LeftOut {
     pub(super) fn add(&self, why: &str, path: &Path) {
         let path = path.strip_prefix(&self.root).unwrap_or(path);
         let mut by_reason = self.by_reason.lock().unwrap_or_else(PoisonError::into_inner);
-        let skipped = by_reason.entry(why.to_owned()).or_insert_with(|| Skipped { times: 0, first: path.to_owned() });
+        let skipped =
+            by_reason.entry(why.to_owned()).or_insert_with(|| SkippedFiles { times: 0, first: path.to_owned() });
         skipped.times += 1;
         if path < skipped.first {
             path.clone_into(&mut skipped.first);
         }
     }
 
-    pub(super) fn into_inner(self) -> BTreeMap<String, Skipped> {
+    pub(super) fn into_inner(self) -> BTreeMap<String, SkippedFiles> {
         std::mem::take(&mut *self.by_reason.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 /// Why a file or folder is left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Reason {
+pub(super) enum SkipReason {
     /// It belongs to svc, and is not reported.
     Own,
     /// Its name, as reported.
@@ -90,7 +91,7 @@ pub(super) enum Reason {
     Key,
 }
 
-impl Reason {
+impl SkipReason {
     /// Returns the word to report; `None` for what is not reported.
     pub(super) fn label(&self) -> Option<&str> {
         match self {
@@ -101,37 +102,37 @@ impl Reason {
     }
 }
 
-pub(super) struct Rules {
+pub(super) struct ExclusionRules {
     root: PathBuf,
-    dependencies: Dependencies,
+    dependencies: InstalledPackages,
     /// The lines of ignore files that name something, by folder.
     lines: Mutex<HashMap<PathBuf, Arc<Gitignore>>>,
 }
 
-impl Rules {
+impl ExclusionRules {
     pub(super) fn new(root: &Path) -> Self {
-        Self { root: root.to_owned(), dependencies: Dependencies::of(root), lines: Mutex::default() }
+        Self { root: root.to_owned(), dependencies: InstalledPackages::for_folder(root), lines: Mutex::default() }
     }
 
     /// Returns why the file or folder at `path` is left out, or `None` if it is published.
-    pub(super) fn reason(&self, path: &Path, is_folder: bool) -> Option<Reason> {
+    pub(super) fn reason(&self, path: &Path, is_folder: bool) -> Option<SkipReason> {
         let name = path.file_name()?.to_string_lossy();
         if name == IGNORE_FILE || name == crate::project::PROJECT_FILE {
-            return Some(Reason::Own);
+            return Some(SkipReason::Own);
         }
         if name == OWN_FOLDER {
-            return Some(Reason::Name(OWN_FOLDER.to_owned()));
+            return Some(SkipReason::Name(OWN_FOLDER.to_owned()));
         }
         let folder = path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
         let is_left_out = if name == NODE_MODULES {
-            is_folder && self.dependencies.are_at(path)
+            is_folder && self.dependencies.is_installed(path)
         } else {
             is_foreign(&name) || private_files::kind_in(&folder, &name).is_some()
         };
         let reason = if is_left_out {
-            Reason::Name(label(&name).to_owned())
+            SkipReason::Name(label(&name).to_owned())
         } else if !is_folder && has_key(path) {
-            Reason::Key
+            SkipReason::Key
         } else {
             return None;
         };
@@ -139,7 +140,7 @@ impl Rules {
     }
 
     /// Returns why the file at `path`, or a folder that contains it within the published folder, is left out.
-    pub(super) fn reason_within(&self, path: &Path) -> Option<Reason> {
+    pub(super) fn reason_within(&self, path: &Path) -> Option<SkipReason> {
         let within = path.strip_prefix(&self.root).ok()?;
         let mut at = self.root.clone();
         within.iter().find_map(|part| {
@@ -150,7 +151,7 @@ impl Rules {
 
     /// Returns a warning about packages that are left out, if there is a reason for one.
     pub(super) fn warning(&self) -> Option<String> {
-        let page = self.dependencies.missing_from()?;
+        let page = self.dependencies.page_with_missing()?;
         let is_included = self.is_included(&self.root.join(NODE_MODULES), true);
         (!is_included).then(|| {
             format!(
@@ -163,7 +164,7 @@ impl Rules {
     /// Returns whether a line of an ignore file includes the path by name. The closest folder takes precedence.
     fn is_included(&self, path: &Path, is_folder: bool) -> bool {
         let folders = path.ancestors().skip(1).take_while(|folder| folder.starts_with(&self.root));
-        let said = folders.map(|folder| match self.lines_of(folder).matched(path, is_folder) {
+        let said = folders.map(|folder| match self.ignore_lines_in(folder).matched(path, is_folder) {
             Match::None => None,
             Match::Ignore(_) => Some(false),
             Match::Whitelist(_) => Some(true),
@@ -171,14 +172,14 @@ impl Rules {
         said.flatten().next() == Some(true)
     }
 
-    fn lines_of(&self, folder: &Path) -> Arc<Gitignore> {
+    fn ignore_lines_in(&self, folder: &Path) -> Arc<Gitignore> {
         let mut known = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(lines) = known.get(folder) {
             return Arc::clone(lines);
         }
         let text = std::fs::read_to_string(folder.join(IGNORE_FILE)).unwrap_or_default();
         let mut builder = GitignoreBuilder::new(folder);
-        for line in text.lines().filter(|line| !line.starts_with('!') || names_something(line)) {
+        for line in text.lines().filter(|line| !line.starts_with('!') || is_specific_pattern(line)) {
             // The walk itself reports invalid lines.
             let _ = builder.add_line(None, line);
         }
@@ -190,7 +191,7 @@ impl Rules {
 
 /// Returns whether a symlink out of the folder should not be followed because of this part of its target.
 pub(super) fn is_private_name(name: &str) -> bool {
-    name == NODE_MODULES || name == OWN_FOLDER || is_foreign(name) || private_files::kind_of_name(name).is_some()
+    name == NODE_MODULES || name == OWN_FOLDER || is_foreign(name) || private_files::kind_by_name(name).is_some()
 }
 
 /// Returns the kind of private content of the file at `path`, judged by its name, its folder's name or its content.
@@ -198,7 +199,7 @@ pub(super) fn private_kind(path: &Path) -> Option<PrivateKind> {
     let name = path.file_name()?.to_string_lossy();
     let folder = path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
     private_files::kind_in(&folder, &name)
-        .or_else(|| private_files::kind_of_name(&folder))
+        .or_else(|| private_files::kind_by_name(&folder))
         .or_else(|| has_key(path).then_some(PrivateKind::Keys))
 }
 
@@ -219,7 +220,7 @@ fn is_foreign(name: &str) -> bool {
 }
 
 /// Returns whether a pattern matches particular names, not just any.
-fn names_something(pattern: &str) -> bool {
+fn is_specific_pattern(pattern: &str) -> bool {
     let name = pattern.trim_end().trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     name.chars().any(char::is_alphanumeric)
 }
@@ -240,10 +241,10 @@ mod tests {
     #[test]
     fn patterns_that_include_everything_name_nothing() {
         for pattern in ["!*", "!*/", "!**/", "!.*", "!*.*", "!/", "!a/*", "!?"] {
-            assert!(!names_something(pattern), "{pattern}");
+            assert!(!is_specific_pattern(pattern), "{pattern}");
         }
         for pattern in ["!.env", "!node_modules/", "!/a/.git", "!*.pem", "!.env*", "!id_*"] {
-            assert!(names_something(pattern), "{pattern}");
+            assert!(is_specific_pattern(pattern), "{pattern}");
         }
     }
 }

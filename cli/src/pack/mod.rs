@@ -8,6 +8,6 @@ mod dependencies;
 mod left_out;
 mod walk;
 
-pub(crate) use archive::{Archive, write};
-pub(crate) use left_out::Skipped;
-pub(crate) use walk::{Linked, Selection, likely_build_folder, select};
+pub(crate) use archive::{PackedArchive, write};
+pub(crate) use left_out::SkippedFiles;
+pub(crate) use walk::{LinkedFile, Selection, likely_build_folder, select};

@@ -1,7 +1,7 @@
 //! Selects what is published: every regular file of the folder that no rule excludes.
 //!
 //! A symlink stands for its target, as in a browser that opens the folder: a file or folder inside the published one,
-//! or a file elsewhere once the person has agreed ([`Linked`]). It is left out if it leads to a folder elsewhere (which
+//! or a file elsewhere once the person has agreed ([`LinkedFile`]). It is left out if it leads to a folder elsewhere (which
 //! may be the whole disk), into something hidden (where secrets are), in a circle, or nowhere.
 
 use std::{
@@ -14,9 +14,9 @@ use anyhow::Context as _;
 use domain::limits;
 use ignore::WalkBuilder;
 
-use super::left_out::{self, IGNORE_FILE, LeftOut, Rules, Skipped};
+use super::left_out::{self, ExclusionRules, IGNORE_FILE, SkippedFiles, SkippedRecord};
 use crate::{
-    failure::{Failure, Kind},
+    failure::{Failure, FailureClass},
     output::{count, size},
 };
 
@@ -38,7 +38,7 @@ const ARCHIVE_ENDINGS: [(&str, &str); 5] = [
 
 /// A file on disk and its path on the site.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct SiteFile {
     pub(crate) source: PathBuf,
     /// The path on the site: relative, with `/` between its parts.
     pub(crate) name: String,
@@ -47,7 +47,7 @@ pub(crate) struct Entry {
 
 /// A symlink in the folder to a file outside it. The folder's author chose which file of this machine that is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Linked {
+pub(crate) struct LinkedFile {
     pub(crate) name: String,
     pub(crate) target: PathBuf,
 }
@@ -55,13 +55,13 @@ pub(crate) struct Linked {
 /// The files to publish, sorted by name, and what was left out.
 #[derive(Debug, Default)]
 pub(crate) struct Selection {
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<SiteFile>,
     pub(crate) bytes: u64,
     /// The files and folders that were left out although the person did not exclude them, by reason. For those that are
     /// never published, such as `.git`, the reason is their name.
-    pub(crate) skipped: BTreeMap<String, Skipped>,
+    pub(crate) skipped: BTreeMap<String, SkippedFiles>,
     /// The symlinks to files outside the folder.
-    pub(crate) linked: Vec<Linked>,
+    pub(crate) linked: Vec<LinkedFile>,
     /// Generated rules of the site, which are not a file of the person's.
     pub(crate) redirects: Option<String>,
     /// The archive that is published unchanged, instead of files.
@@ -79,19 +79,19 @@ pub(crate) fn select(path: &Path, anyway: bool) -> anyhow::Result<Selection> {
     }
     if !metadata.is_dir() && !metadata.is_file() {
         let message = format!("{} is neither a file nor a folder.", path.display());
-        let failure = Failure::new(Kind::Refused, "not_a_file", message);
+        let failure = Failure::new(FailureClass::Refused, "not_a_file", message);
         return Err(failure.with_hint("Write what it gives into a file, and publish that.").into());
     }
     if let Some(kind) = left_out::private_kind(path).filter(|_| !anyway && metadata.is_file()) {
         let message = format!("{} looks like {}, which visitors should not read.", path.display(), kind.noun());
-        let failure = Failure::new(Kind::Refused, "private_file", message);
+        let failure = Failure::new(FailureClass::Refused, "private_file", message);
         return Err(failure.with_hint("Add --anyway to publish it all the same.").into());
     }
-    let selection = if metadata.is_dir() { folder(path)? } else { single(path, metadata.len())? };
+    let selection = if metadata.is_dir() { select_folder(path)? } else { select_file(path, metadata.len())? };
     if selection.archive.is_some() {
         return Ok(selection);
     }
-    judge(path, &selection)?;
+    check_limits(path, &selection)?;
     Ok(selection)
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn likely_build_folder(path: &Path) -> Option<&'static str> {
 
 /// Selects a single file. A page becomes `index.html`, and an archive is published as its contents. Any other file
 /// keeps its name, and thereby its type, and is served at `/`.
-fn single(path: &Path, bytes: u64) -> Result<Selection, Failure> {
+fn select_file(path: &Path, bytes: u64) -> Result<Selection, Failure> {
     let file_name = path.file_name().unwrap_or_default();
     let lower = file_name.to_string_lossy().to_ascii_lowercase();
     if let Some((_, media_type)) = ARCHIVE_ENDINGS.iter().find(|(ending, _)| lower.ends_with(ending)) {
@@ -114,15 +114,15 @@ fn single(path: &Path, bytes: u64) -> Result<Selection, Failure> {
         ("index.html".to_owned(), None)
     } else {
         let name = site_name(Path::new(file_name))?;
-        let redirects = format!("/ /{} 200\n", address_of(&name));
+        let redirects = format!("/ /{} 200\n", url_encode(&name));
         (name, Some(redirects))
     };
-    let entry = Entry { source: path.to_owned(), name, bytes };
+    let entry = SiteFile { source: path.to_owned(), name, bytes };
     Ok(Selection { entries: vec![entry], bytes, redirects, ..Selection::default() })
 }
 
 /// Encodes a name for a URL and for the target of a rule.
-fn address_of(name: &str) -> String {
+fn url_encode(name: &str) -> String {
     name.bytes().fold(String::new(), |mut address, byte| {
         match byte {
             b'.' | b'-' | b'_' | b'~' => address.push(byte.into()),
@@ -137,12 +137,12 @@ fn hex_digit(digit: u8) -> char {
     char::from_digit(digit.into(), 16).unwrap_or('0').to_ascii_uppercase()
 }
 
-fn folder(root: &Path) -> anyhow::Result<Selection> {
+fn select_folder(root: &Path) -> anyhow::Result<Selection> {
     // A folder may be named through a symlink.
     let root = root.canonicalize().map_err(|error| unreadable(root, &error))?;
-    let skipped = LeftOut::new(&root);
+    let skipped = SkippedRecord::new(&root);
     let left_out = skipped.clone();
-    let rules = Arc::new(Rules::new(&root));
+    let rules = Arc::new(ExclusionRules::new(&root));
     let warning = rules.warning();
     let inside = root.clone();
     let walk = WalkBuilder::new(&root)
@@ -190,10 +190,10 @@ fn folder(root: &Path) -> anyhow::Result<Selection> {
             && let Ok(target) = entry.path().canonicalize()
             && !target.starts_with(&root)
         {
-            selection.linked.push(Linked { name: name.clone(), target });
+            selection.linked.push(LinkedFile { name: name.clone(), target });
         }
         selection.bytes += bytes;
-        selection.entries.push(Entry { source: entry.into_path(), name, bytes });
+        selection.entries.push(SiteFile { source: entry.into_path(), name, bytes });
         // Folders reached through symlinks multiply; there is no need to count beyond the limit.
         if selection.entries.len() > MOST_LISTED {
             break;
@@ -209,7 +209,7 @@ fn folder(root: &Path) -> anyhow::Result<Selection> {
 }
 
 /// Returns why a symlink to a file or folder is left out, or `None` if it is followed.
-fn why_not_followed(root: &Path, rules: &Rules, link: &ignore::DirEntry) -> Option<&'static str> {
+fn why_not_followed(root: &Path, rules: &ExclusionRules, link: &ignore::DirEntry) -> Option<&'static str> {
     let Ok(target) = link.path().canonicalize() else { return Some(BROKEN) };
     let is_inside = target.starts_with(root);
     if !is_inside && link.file_type().is_some_and(|kind| kind.is_dir()) {
@@ -240,7 +240,7 @@ fn broken_link(error: &ignore::Error) -> Option<(&'static str, &Path)> {
 fn site_name(relative: &Path) -> Result<String, Failure> {
     let refuse = |why: &str| {
         let message = format!("{} cannot be published: its name {why}.", relative.display());
-        Failure::new(Kind::Refused, "bad_file_name", message)
+        Failure::new(FailureClass::Refused, "bad_file_name", message)
             .with_hint(format!("Rename it, or leave it out with a line in {IGNORE_FILE}."))
     };
     let parts: Option<Vec<&str>> = relative.iter().map(|part| part.to_str()).collect();
@@ -254,14 +254,14 @@ fn site_name(relative: &Path) -> Result<String, Failure> {
     Ok(name)
 }
 
-fn judge(path: &Path, selection: &Selection) -> Result<(), Failure> {
+fn check_limits(path: &Path, selection: &Selection) -> Result<(), Failure> {
     let instead = likely_build_folder(path).map(|folder| format!("Did you mean {}?", path.join(folder).display()));
     let advise = |failure: Failure, otherwise: String| failure.with_hint(instead.clone().unwrap_or(otherwise));
     let leave_out = || format!("List what the site does not need in {IGNORE_FILE} (gitignore syntax).");
 
     if selection.entries.is_empty() {
         let message = format!("{} holds no file to publish.", path.display());
-        let failure = Failure::new(Kind::Refused, "empty_folder", message);
+        let failure = Failure::new(FailureClass::Refused, "empty_folder", message);
         return Err(advise(failure, "Name the folder that holds your index.html.".to_owned()));
     }
     let most = *limits::ARCHIVE_FILES.end();
@@ -284,10 +284,10 @@ fn judge(path: &Path, selection: &Selection) -> Result<(), Failure> {
 
 fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
     if error.kind() == std::io::ErrorKind::NotFound {
-        Failure::new(Kind::Usage, "no_such_path", format!("{} does not exist.", path.display()))
+        Failure::new(FailureClass::Usage, "no_such_path", format!("{} does not exist.", path.display()))
             .with_hint("Name the folder (or single file) to publish.")
     } else {
-        Failure::new(Kind::Refused, "unreadable", format!("Cannot read {}: {error}.", path.display()))
+        Failure::new(FailureClass::Refused, "unreadable", format!("Cannot read {}: {error}.", path.display()))
     }
 }
 

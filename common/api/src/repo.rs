@@ -13,7 +13,7 @@ pub struct LinkRepo {
     #[cfg_attr(feature = "openapi", schema(minimum = 1))]
     pub installation_id: Option<i64>,
     /// The repository as `owner/name` at the code host; null unlinks the project.
-    #[serde(deserialize_with = "said")]
+    #[serde(deserialize_with = "required_nullable")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, required = true))]
     pub repo: Option<RepoName>,
     /// The branch whose pushes deploy; the repository's default branch when absent.
@@ -41,7 +41,7 @@ pub struct RepoLinked {
 }
 
 /// Null is a value here: leaving the field out must not unlink.
-fn said<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RepoName>, D::Error> {
+fn required_nullable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RepoName>, D::Error> {
     Option::deserialize(deserializer)
 }
 

@@ -4,7 +4,7 @@ use std::{cmp::Reverse, collections::BTreeMap};
 
 use domain::BRAND;
 
-use crate::{gateway::Gateway, models::ModelsError};
+use crate::{gateway::Gateway, models::CatalogError};
 
 /// The aliases that the operator has defined, each with the id of its model.
 #[derive(Debug, Clone, Default)]
@@ -16,7 +16,7 @@ pub struct Aliases {
 
 impl Aliases {
     /// Creates the aliases from a configuration that was [checked](Self::check).
-    pub fn of(config: &Gateway) -> Self {
+    pub fn from_config(config: &Gateway) -> Self {
         let mut aliases = Self::default();
         for (alias, id) in &config.aliases {
             match alias.strip_suffix('*') {
@@ -29,7 +29,7 @@ impl Aliases {
     }
 
     /// Checks that each alias can be matched and names a model. An alias cannot be the id of a model.
-    pub(crate) fn check(config: &Gateway) -> Result<(), ModelsError> {
+    pub(crate) fn check(config: &Gateway) -> Result<(), CatalogError> {
         for (alias, id) in &config.aliases {
             let beginning = alias.strip_suffix('*').unwrap_or(alias);
             let reason = if alias.is_empty() {
@@ -43,7 +43,7 @@ impl Aliases {
             } else {
                 continue;
             };
-            return Err(ModelsError::Alias { alias: alias.clone(), reason });
+            return Err(CatalogError::Alias { alias: alias.clone(), reason });
         }
         Ok(())
     }
@@ -70,7 +70,7 @@ mod tests {
     fn an_exact_name_comes_before_the_longest_beginning() {
         let names = [("claude-*", "a"), ("claude-opus-*", "b"), ("claude-opus-5", "c"), ("gpt-5-codex", "d")];
         let aliases = names.map(|(alias, id)| (alias.to_owned(), id.to_owned())).into();
-        let aliases = Aliases::of(&Gateway { aliases, ..Gateway::default() });
+        let aliases = Aliases::from_config(&Gateway { aliases, ..Gateway::default() });
         for (name, id) in [
             ("claude-sonnet-5", Some("a")),
             ("claude-", Some("a")),
@@ -84,7 +84,7 @@ mod tests {
         ] {
             assert_eq!(aliases.find(name), id, "{name}");
         }
-        let all = Aliases::of(&Gateway { aliases: [("*".into(), "a".into())].into(), ..Gateway::default() });
+        let all = Aliases::from_config(&Gateway { aliases: [("*".into(), "a".into())].into(), ..Gateway::default() });
         assert_eq!((all.find("anything"), all.find("svc/typo")), (Some("a"), None));
     }
 }

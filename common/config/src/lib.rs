@@ -18,15 +18,15 @@ mod size;
 
 pub use load::{ConfigError, missing_file};
 pub use sections::{
-    Admin, Backup, Billing, CodeHost, CodeHostKind, Edge, HttpMode, Limits, Mail, Pooler, Postgres, Provider, Redis,
-    Secrets, Seller, Site, Stats, StatsSource, Store, Telemetry,
+    Admin, Backup, Billing, BillingProvider, CodeHost, CodeHostKind, Edge, HttpMode, InvoiceSeller, Limits, Mail,
+    PoolerMode, Postgres, Redis, Secrets, Site, Stats, StatsSource, Store, Telemetry,
 };
 pub use sections::{
     acme::{self, Acme},
     gateway::{self, Gateway},
 };
 pub use shown::without_password;
-pub use size::Size;
+pub use size::ByteSize;
 
 use serde::{Deserialize, Serialize};
 

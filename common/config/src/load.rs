@@ -65,8 +65,10 @@ impl Config {
         env: impl Iterator<Item = (String, String)>,
     ) -> Result<Self, ConfigError> {
         let known = known_keys();
-        let mut given: Value = toml::from_str(text)
-            .map_err(|e: toml::de::Error| ConfigError::Syntax { path: path.into(), reason: placed(text, &e) })?;
+        let mut given: Value = toml::from_str(text).map_err(|e: toml::de::Error| ConfigError::Syntax {
+            path: path.into(),
+            reason: format_syntax_error(text, &e),
+        })?;
         check_keys(&given, &known, &path.display().to_string())?;
         for (variable, value) in env {
             if let Some(rest) = variable.strip_prefix(ENV_PREFIX) {
@@ -100,7 +102,7 @@ fn unreadable(path: &Path, source: &std::io::Error) -> String {
 }
 
 /// Formats a parser's error on one line.
-fn placed(text: &str, error: &toml::de::Error) -> String {
+fn format_syntax_error(text: &str, error: &toml::de::Error) -> String {
     let Some(span) = error.span() else { return error.message().to_owned() };
     let before = text.get(..span.start).unwrap_or(text);
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;

@@ -25,7 +25,7 @@ pub fn memory() -> Option<u64> {
 
 fn memory_below(root: &Path) -> Option<u64> {
     let of_machine = fs::read_to_string(root.join("proc/meminfo")).ok().and_then(|text| total(&text));
-    of_machine.into_iter().chain(of_groups(root)).min()
+    of_machine.into_iter().chain(control_group_limits(root)).min()
 }
 
 fn total(meminfo: &str) -> Option<u64> {
@@ -34,7 +34,7 @@ fn total(meminfo: &str) -> Option<u64> {
 }
 
 /// Returns the limits of the control groups that this process is in, and of their ancestors, which apply as well.
-fn of_groups(root: &Path) -> Vec<u64> {
+fn control_group_limits(root: &Path) -> Vec<u64> {
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     let mut limits = Vec::new();
     for line in groups.lines() {

@@ -2,11 +2,11 @@
 
 use std::{collections::BTreeMap, fs, path::PathBuf, sync::Arc};
 
-use domain::{BRAND, gateway::TokenLimit, usage::Prices};
+use domain::{BRAND, gateway::TokenLimit, usage::ModelPrices};
 use secrecy::SecretString;
 use url::Url;
 
-use crate::gateway::{Gateway, Quirks, UsageFields};
+use crate::gateway::{Gateway, ProviderQuirks, UsageFields};
 pub use crate::{aliases::Aliases, model_routes::ModelRoute};
 
 /// The `max_tokens` of a request that sets none, and the largest that it may set unless its plan says otherwise.
@@ -14,7 +14,7 @@ pub const MAX_TOKENS: u64 = 4096;
 
 /// The catalog of models, by id.
 #[derive(Debug, Clone)]
-pub struct Models(BTreeMap<String, Arc<Model>>);
+pub struct ModelCatalog(BTreeMap<String, Arc<Model>>);
 
 /// A model of the AI gateway.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub struct Model {
     /// The id, `svc/…`.
     pub id: Arc<str>,
     /// The provider that serves the model.
-    pub provider: Arc<Provider>,
+    pub provider: Arc<ModelProvider>,
     /// The model's name at the provider.
     pub upstream: String,
     /// The endpoints that the provider offers for the model, including chat completions.
@@ -32,7 +32,7 @@ pub struct Model {
     /// The owners, as `GET /v1/models` shows them.
     pub owned_by: String,
     /// The token prices.
-    pub prices: Prices,
+    pub prices: ModelPrices,
     /// The maximum number of tokens in a prompt, if known.
     pub context: Option<u32>,
     /// The maximum number of tokens that the model writes, if known.
@@ -66,7 +66,7 @@ pub(crate) fn most_output(output: Option<u32>, context: Option<u32>) -> u64 {
 
 /// A provider of models.
 #[derive(Debug)]
-pub struct Provider {
+pub struct ModelProvider {
     /// The name in the configuration and in usage records.
     pub name: Arc<str>,
     /// The owner, as `GET /v1/models` shows it.
@@ -74,9 +74,9 @@ pub struct Provider {
     /// The URL under which the provider's endpoints are, without a trailing slash.
     pub base_url: Url,
     /// How the gateway authenticates to the provider.
-    pub access: Access,
+    pub access: ProviderAccess,
     /// The provider's deviations from `OpenAI`'s wire format.
-    pub quirks: Quirks,
+    pub quirks: ProviderQuirks,
     /// Where the provider's `usage` objects hold the token counts.
     pub usage: UsageFields,
     /// Whether an `OpenAI` client reads the same counts from these objects.
@@ -85,7 +85,7 @@ pub struct Provider {
 
 /// How the gateway authenticates to a provider.
 #[derive(Debug)]
-pub enum Access {
+pub enum ProviderAccess {
     /// The provider takes this key.
     Key(SecretString),
     /// The server of `gateway.provider_url` accepts requests without a key.
@@ -96,7 +96,7 @@ pub enum Access {
 
 /// Errors of building the catalog from the configuration.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum ModelsError {
+pub enum CatalogError {
     /// A model's id is not of the form `svc/name`.
     #[error(
         "gateway.models: {0} is not an id of the form {BRAND}/<name> with letters, digits, dots, hyphens and underscores"
@@ -149,23 +149,28 @@ pub enum ModelsError {
     KeyWithoutUrl,
 }
 
-impl Models {
+impl ModelCatalog {
     /// Builds the catalog from a configuration, and reads the key files. `variable` reads an environment variable.
-    pub fn of(config: &Gateway, variable: impl Fn(&str) -> Option<String>) -> Result<Self, ModelsError> {
+    pub fn from_config(config: &Gateway, variable: impl Fn(&str) -> Option<String>) -> Result<Self, CatalogError> {
         if config.provider_url.is_none() && config.provider_api_key.is_some() {
-            return Err(ModelsError::KeyWithoutUrl);
+            return Err(CatalogError::KeyWithoutUrl);
         }
         Aliases::check(config)?;
         let providers = (config.providers.iter())
             .map(|(name, provider)| {
                 let (key, url, access, dialect) = if let Some(url) = &config.provider_url {
                     let access = config.provider_api_key.clone().filter(|key| !key.is_empty()).map(SecretString::from);
-                    ("gateway.provider_url".to_owned(), url, access.map_or(Access::Open, Access::Key), None)
+                    (
+                        "gateway.provider_url".to_owned(),
+                        url,
+                        access.map_or(ProviderAccess::Open, ProviderAccess::Key),
+                        None,
+                    )
                 } else {
                     let (key, place) = match &provider.api_key_file {
                         None => (variable(&provider.api_key_env), provider.api_key_env.clone()),
                         Some(path) => {
-                            let unread = |error: std::io::Error| ModelsError::KeyFile {
+                            let unread = |error: std::io::Error| CatalogError::KeyFile {
                                 provider: name.clone(),
                                 path: path.clone(),
                                 reason: error.to_string(),
@@ -174,19 +179,21 @@ impl Models {
                         }
                     };
                     let key = key.filter(|key| !key.trim().is_empty());
-                    let access = key.map_or(Access::Missing(place), |key| Access::Key(key.trim().to_owned().into()));
+                    let access = key.map_or(ProviderAccess::Missing(place), |key| {
+                        ProviderAccess::Key(key.trim().to_owned().into())
+                    });
                     let dialect = Some((provider.quirks.clone(), provider.usage.clone()));
                     (format!("gateway.providers.{name}.base_url"), &provider.base_url, access, dialect)
                 };
                 let (quirks, usage) = dialect.unwrap_or_default();
                 let is_dropped = |field: &&str| quirks.drop.iter().any(|dropped| dropped == field);
                 if quirks.ceiling.names().iter().all(is_dropped) {
-                    return Err(ModelsError::Ceiling(name.clone()));
+                    return Err(CatalogError::Ceiling(name.clone()));
                 }
-                let provider = Provider {
+                let provider = ModelProvider {
                     name: name.as_str().into(),
                     owned_by: provider.owned_by.clone(),
-                    base_url: base(url).ok_or(ModelsError::Address(key))?,
+                    base_url: endpoint_base(url).ok_or(CatalogError::Address(key))?,
                     access,
                     quirks,
                     has_openai_usage: usage.is_openai(),
@@ -194,16 +201,16 @@ impl Models {
                 };
                 Ok((name.as_str(), Arc::new(provider)))
             })
-            .collect::<Result<BTreeMap<_, _>, ModelsError>>()?;
+            .collect::<Result<BTreeMap<_, _>, CatalogError>>()?;
         let models = config.models.iter().map(|(id, model)| {
             if !is_id(id) {
-                return Err(ModelsError::Id(id.clone()));
+                return Err(CatalogError::Id(id.clone()));
             }
             let provider = providers
                 .get(model.provider.as_str())
-                .ok_or_else(|| ModelsError::Provider { model: id.clone(), provider: model.provider.clone() })?;
+                .ok_or_else(|| CatalogError::Provider { model: id.clone(), provider: model.provider.clone() })?;
             let owned_by = config.owned_by(model);
-            let at = |provider: &Arc<Provider>, upstream: &str, routes: &[ModelRoute], fallback| Model {
+            let at = |provider: &Arc<ModelProvider>, upstream: &str, routes: &[ModelRoute], fallback| Model {
                 id: id.as_str().into(),
                 provider: provider.clone(),
                 upstream: upstream.to_owned(),
@@ -221,8 +228,8 @@ impl Models {
                 let provider =
                     providers.get(fallback.provider.as_str()).filter(|_| fallback.provider != model.provider);
                 let provider = provider
-                    .ok_or_else(|| ModelsError::Fallback { model: id.clone(), provider: fallback.provider.clone() })?;
-                Ok::<_, ModelsError>(Arc::new(at(provider, &fallback.upstream, &fallback.routes, None)))
+                    .ok_or_else(|| CatalogError::Fallback { model: id.clone(), provider: fallback.provider.clone() })?;
+                Ok::<_, CatalogError>(Arc::new(at(provider, &fallback.upstream, &fallback.routes, None)))
             });
             // When one server stands in for all providers, a fallback would only ask it again.
             let second = second.transpose()?.filter(|_| config.provider_url.is_none());
@@ -251,7 +258,7 @@ fn is_id(id: &str) -> bool {
 }
 
 /// Returns the URL under which a provider's endpoints are: a URL without a path gets `/v1`, as the wire format has it.
-fn base(url: &Url) -> Option<Url> {
+fn endpoint_base(url: &Url) -> Option<Url> {
     if !matches!(url.scheme(), "http" | "https") || url.query().is_some() || url.fragment().is_some() {
         return None;
     }
@@ -264,19 +271,19 @@ fn base(url: &Url) -> Option<Url> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gateway::Fallback;
+    use crate::gateway::FallbackEntry;
 
-    fn models(change: impl FnOnce(&mut Gateway)) -> Result<Models, ModelsError> {
+    fn models(change: impl FnOnce(&mut Gateway)) -> Result<ModelCatalog, CatalogError> {
         let mut config = Gateway::default();
         change(&mut config);
-        Models::of(&config, |name| (name == "MISTRAL_API_KEY").then(|| "key-of-mistral".to_owned()))
+        ModelCatalog::from_config(&config, |name| (name == "MISTRAL_API_KEY").then(|| "key-of-mistral".to_owned()))
     }
 
     #[test]
     fn eight_models_are_shipped_with_the_prices_of_the_contract() {
         let models = models(|_| {}).unwrap();
         let table: Vec<_> = models.iter().map(|model| (&*model.id, &*model.provider.name, model.prices)).collect();
-        let flat = Prices::flat;
+        let flat = ModelPrices::flat;
         assert_eq!(
             table,
             [
@@ -296,8 +303,10 @@ mod tests {
     fn a_provider_is_open_to_us_once_its_variable_holds_a_key() {
         let models = models(|_| {}).unwrap();
         let access = |id: &str| &models.find(id).unwrap().provider.access;
-        assert!(matches!(access("svc/mistral-small"), Access::Key(_)));
-        assert!(matches!(access("svc/gpt-oss-20b"), Access::Missing(name) if name == "OVH_AI_ENDPOINTS_ACCESS_TOKEN"));
+        assert!(matches!(access("svc/mistral-small"), ProviderAccess::Key(_)));
+        assert!(
+            matches!(access("svc/gpt-oss-20b"), ProviderAccess::Missing(name) if name == "OVH_AI_ENDPOINTS_ACCESS_TOKEN")
+        );
     }
 
     #[test]
@@ -307,7 +316,7 @@ mod tests {
             let models =
                 models(|config| config.providers.get_mut("mistral").unwrap().api_key_file = Some(file.clone()))?;
             Ok(match &models.find("svc/mistral-small").unwrap().provider.access {
-                Access::Key(key) => secrecy::ExposeSecret::expose_secret(key).to_owned(),
+                ProviderAccess::Key(key) => secrecy::ExposeSecret::expose_secret(key).to_owned(),
                 access => format!("{access:?}"),
             })
         };
@@ -316,7 +325,7 @@ mod tests {
         fs::write(&file, "").unwrap();
         assert!(in_file().unwrap().contains("svc-key-"), "an empty one is missing, and named");
         fs::remove_file(&file).unwrap();
-        let error: ModelsError = in_file().unwrap_err();
+        let error: CatalogError = in_file().unwrap_err();
         assert!(error.to_string().starts_with("gateway.providers.mistral.api_key_file: cannot read"), "{error}");
     }
 
@@ -332,8 +341,8 @@ mod tests {
             let models = models(|config| config.provider_url = Some(given.parse().unwrap())).unwrap();
             for model in models.iter() {
                 assert_eq!(model.provider.base_url.as_str(), base);
-                assert!(matches!(model.provider.access, Access::Open));
-                assert_eq!(model.provider.quirks, Quirks::default());
+                assert!(matches!(model.provider.access, ProviderAccess::Open));
+                assert_eq!(model.provider.quirks, ProviderQuirks::default());
             }
         }
     }
@@ -342,7 +351,7 @@ mod tests {
     fn a_second_provider_has_the_models_price_and_a_name_of_its_own() {
         let fallback = || {
             let (provider, upstream) = ("ovhcloud".to_owned(), "Mistral-Small".to_owned());
-            Fallback { provider, upstream, routes: vec![ModelRoute::Chat, ModelRoute::Responses] }
+            FallbackEntry { provider, upstream, routes: vec![ModelRoute::Chat, ModelRoute::Responses] }
         };
         let set = |config: &mut Gateway| {
             config.models.get_mut("svc/mistral-small").unwrap().fallback = Some(fallback());
@@ -378,7 +387,7 @@ mod tests {
             let error = models(|config| {
                 let small = config.models.get_mut("svc/mistral-small").unwrap();
                 let (provider, upstream) = (second.to_owned(), "small".to_owned());
-                small.fallback = Some(Fallback { provider, upstream, routes: vec![ModelRoute::Chat] });
+                small.fallback = Some(FallbackEntry { provider, upstream, routes: vec![ModelRoute::Chat] });
             });
             let error = error.unwrap_err().to_string();
             assert!(error.contains("the fallback of svc/mistral-small") && error.contains(second), "{error}");
@@ -390,7 +399,7 @@ mod tests {
             ("svc/x", "svc/mistral-small", "svc/"),
         ] {
             let config = Gateway { aliases: [(alias.into(), model.into())].into(), ..Gateway::default() };
-            let error = Models::of(&config, |_| None).unwrap_err().to_string();
+            let error = ModelCatalog::from_config(&config, |_| None).unwrap_err().to_string();
             assert!(error.starts_with("gateway.aliases") && error.contains(reason), "{error}");
         }
         let drop_ceiling = |config: &mut Gateway| {

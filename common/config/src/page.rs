@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{
     Config,
-    reload::{Effect, KEYS, Program},
+    reload::{KEYS, KeyEffect, ReloadingProgram},
 };
 
 /// The source files of the sections, which contain the type and description of each key.
@@ -49,7 +49,7 @@ the next start of the program ([reloading](../operate/runbook/reloading.md)). [C
 This page is written by `SVC_WRITE_KEYS=1 cargo test -p config`, which fails when it is not current.
 ";
 
-fn lines_of(section: &str) -> impl Iterator<Item = &'static str> {
+fn struct_lines(section: &str) -> impl Iterator<Item = &'static str> {
     let name: String = section.split('_').map(|part| part[..1].to_uppercase() + &part[1..]).collect();
     let start = format!("pub struct {name} {{");
     let body = SOURCES.iter().find_map(|source| source.split_once(&start)).unwrap_or_else(|| panic!("{start}")).1;
@@ -58,14 +58,14 @@ fn lines_of(section: &str) -> impl Iterator<Item = &'static str> {
 
 fn described(section: &str, key: &str) -> (String, String) {
     let mut words: Vec<&str> = Vec::new();
-    for line in lines_of(section) {
+    for line in struct_lines(section) {
         if let Some(text) = line.strip_prefix("///") {
             words.push(text.trim());
         } else if let Some(of) = line.strip_prefix(&format!("pub {key}: ")) {
             let (shown, unit) = (shown_type(of.trim_end_matches(',')), unit(key));
             let is_number = ["whole number", "number"].contains(&shown.as_str());
             let shown = if is_number && !unit.is_empty() { format!("{shown}, {unit}") } else { shown };
-            return (shown, plain(&words.join(" ")));
+            return (shown, plain_text(&words.join(" ")));
         } else if line.starts_with("pub ") {
             words.clear();
         }
@@ -74,13 +74,13 @@ fn described(section: &str, key: &str) -> (String, String) {
 }
 
 /// Removes the links, paths and pipes of rustdoc: a key of the same section appears by its name.
-fn plain(words: &str) -> String {
+fn plain_text(words: &str) -> String {
     words.replace("[`", "`").replace("`]", "`").replace("`Self::", "`").replace('|', "\\|")
 }
 
 #[test]
 fn words_name_keys_as_the_configuration_does() {
-    assert_eq!(plain("With [`Self::provider_api_key`], a|b."), "With `provider_api_key`, a\\|b.");
+    assert_eq!(plain_text("With [`Self::provider_api_key`], a|b."), "With `provider_api_key`, a\\|b.");
 }
 
 /// Returns the unit that the name of a numeric key ends with.
@@ -135,11 +135,11 @@ fn default(section: &str, key: &str, config: &serde_json::Value) -> String {
     }
 }
 
-fn taken_over(effect: Effect) -> String {
-    let Effect::AtStart(programs) = effect else { return "on SIGHUP".to_owned() };
-    let name = |program: &Program| match program {
-        Program::Edge => "edges",
-        Program::Admin => "admin",
+fn taken_over(effect: KeyEffect) -> String {
+    let KeyEffect::AtStart(programs) = effect else { return "on SIGHUP".to_owned() };
+    let name = |program: &ReloadingProgram| match program {
+        ReloadingProgram::Edge => "edges",
+        ReloadingProgram::Admin => "admin",
     };
     format!("at the start of {}", programs.iter().map(name).collect::<Vec<_>>().join(" and "))
 }
@@ -164,7 +164,7 @@ fn the_page_of_keys_is_current() {
     }
     for (place, table) in TABLES {
         write!(page, "\n## `[{place}]`\n\n| key | type | what it is |\n|---|---|---|\n").unwrap();
-        for key in lines_of(table).filter_map(|line| Some(line.strip_prefix("pub ")?.split_once(':')?.0)) {
+        for key in struct_lines(table).filter_map(|line| Some(line.strip_prefix("pub ")?.split_once(':')?.0)) {
             let (of, words) = described(table, key);
             writeln!(page, "| `{key}` | {of} | {words} |").unwrap();
         }

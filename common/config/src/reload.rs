@@ -13,7 +13,7 @@ use crate::{
 
 /// A program that can reload its configuration. The tools (`certs` and admin's commands) read it each time they run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Program {
+pub enum ReloadingProgram {
     /// Serves sites.
     Edge,
     /// Serves the control plane.
@@ -22,22 +22,22 @@ pub enum Program {
 
 /// When a changed value of a key takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Effect {
+pub enum KeyEffect {
     /// When the program reloads its configuration, for new work only.
     OnReload,
     /// When one of these programs next starts.
-    AtStart(&'static [Program]),
+    AtStart(&'static [ReloadingProgram]),
 }
 
-use Effect::{AtStart, OnReload};
+use KeyEffect::{AtStart, OnReload};
 
-const EDGE: &[Program] = &[Program::Edge];
-const ADMIN: &[Program] = &[Program::Admin];
-const BOTH: &[Program] = &[Program::Edge, Program::Admin];
+const EDGE: &[ReloadingProgram] = &[ReloadingProgram::Edge];
+const ADMIN: &[ReloadingProgram] = &[ReloadingProgram::Admin];
+const BOTH: &[ReloadingProgram] = &[ReloadingProgram::Edge, ReloadingProgram::Admin];
 
 /// The outcome of a reload.
 #[derive(Debug, Clone)]
-pub struct Settled {
+pub struct ReloadOutcome {
     /// The configuration that is now in force. Keys that take effect at start keep their running values.
     pub config: Config,
     /// The keys whose values changed.
@@ -50,10 +50,10 @@ pub struct Settled {
 macro_rules! keys {
     ($($section:ident: $Section:ident { $($key:ident: $effect:expr,)* })*) => {
         /// When each key takes effect, in the order of the sections.
-        pub const KEYS: &[(&str, Effect)] =
+        pub const KEYS: &[(&str, KeyEffect)] =
             &[$($((concat!(stringify!($section), ".", stringify!($key)), $effect),)*)*];
 
-        fn settle(running: &Config, mut read: Config, program: Program) -> Settled {
+        fn settle(running: &Config, mut read: Config, program: ReloadingProgram) -> ReloadOutcome {
             let (mut changed, mut waiting) = (Vec::new(), Vec::new());
             $(
                 let $Section { $($key,)* } = &mut read.$section;
@@ -72,7 +72,7 @@ macro_rules! keys {
                     }
                 )*
             )*
-            Settled { config: read, changed, waiting }
+            ReloadOutcome { config: read, changed, waiting }
         }
     };
 }
@@ -259,14 +259,14 @@ keys! {
 /// The configuration of a running program and its file. Environment variables keep the values that they had at start.
 #[derive(Debug)]
 pub struct Reloader {
-    program: Program,
+    program: ReloadingProgram,
     file: Option<PathBuf>,
     running: Arc<Config>,
 }
 
 impl Reloader {
     /// Creates a reloader for `program`, which runs with `running`, loaded from `file` by [`Config::load`].
-    pub fn new(program: Program, file: Option<PathBuf>, running: Arc<Config>) -> Self {
+    pub fn new(program: ReloadingProgram, file: Option<PathBuf>, running: Arc<Config>) -> Self {
         Self { program, file, running }
     }
 
@@ -276,7 +276,7 @@ impl Reloader {
     pub fn reload<E: From<ConfigError>>(
         &mut self,
         take_over: impl FnOnce(&Config, Arc<Config>) -> Result<(), E>,
-    ) -> Result<Settled, E> {
+    ) -> Result<ReloadOutcome, E> {
         let read = Config::load(self.file.as_deref())?;
         let settled = settle(&self.running, read.clone(), self.program);
         let config = Arc::new(settled.config.clone());
@@ -293,7 +293,7 @@ mod tests {
     use super::*;
 
     /// Formats the keys for the operators' document, as `SVC_WRITE_KEYS=1 cargo test -p config` writes it.
-    fn list(is_wanted: impl Fn(Effect) -> bool) -> String {
+    fn list(is_wanted: impl Fn(KeyEffect) -> bool) -> String {
         let mut lines = String::new();
         let mut last = "";
         for (key, _) in KEYS.iter().filter(|(_, effect)| is_wanted(*effect)) {
@@ -328,15 +328,15 @@ mod tests {
         read.admin.listen = "127.0.0.1:2".parse().unwrap();
         read.postgres.url = "postgres://elsewhere/svc".into();
         read.limits.api_per_min = 7;
-        let of_edge = settle(&running, read.clone(), Program::Edge);
+        let of_edge = settle(&running, read.clone(), ReloadingProgram::Edge);
         assert_eq!(of_edge.waiting, ["postgres.url", "edge.listen_https"]);
         assert_eq!(of_edge.changed, ["edge.trusted_proxies", "limits.api_per_min"]);
         assert_eq!(of_edge.config.edge.listen_https, running.edge.listen_https);
         assert_eq!(of_edge.config.postgres.url, running.postgres.url);
         assert_eq!(of_edge.config.admin.listen, running.admin.listen, "whichever program reads it");
         assert_eq!((of_edge.config.limits.api_per_min, of_edge.config.edge.trusted_proxies.len()), (7, 1));
-        assert_eq!(settle(&running, read, Program::Admin).waiting, ["postgres.url", "admin.listen"]);
-        let again = settle(&of_edge.config, running, Program::Edge);
+        assert_eq!(settle(&running, read, ReloadingProgram::Admin).waiting, ["postgres.url", "admin.listen"]);
+        let again = settle(&of_edge.config, running, ReloadingProgram::Edge);
         assert_eq!((again.waiting.len(), again.changed.len()), (0, 2), "what waited is not changed any more");
     }
 
@@ -345,7 +345,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("svc-reload-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let file = folder.join("svc.toml");
-        let mut reloader = Reloader::new(Program::Admin, Some(file.clone()), Arc::new(Config::default()));
+        let mut reloader = Reloader::new(ReloadingProgram::Admin, Some(file.clone()), Arc::new(Config::default()));
         let mut reload = |text: &str, is_taken: bool| {
             std::fs::write(&file, text).unwrap();
             let taken = reloader.reload(|read, config| {

@@ -72,10 +72,10 @@ impl<'a> Actor<'a> {
     }
 }
 
-/// A line of the audit log without its actor and time: an action and its subject. Created by [`Entry::of_project`],
-/// [`Entry::of_org`], [`Entry::of_personal`] or [`Entry::of_person`].
+/// A line of the audit log without its actor and time: an action and its subject. Created by [`NewAuditEntry::for_project`],
+/// [`NewAuditEntry::for_org`], [`NewAuditEntry::for_personal_project`] or [`NewAuditEntry::for_person`].
 #[derive(Debug, Clone)]
-pub struct Entry {
+pub struct NewAuditEntry {
     owner: Account,
     org: Option<(OrgId, OrgName)>,
     person: Option<UserId>,
@@ -84,9 +84,9 @@ pub struct Entry {
     detail: Map<String, Value>,
 }
 
-impl Entry {
+impl NewAuditEntry {
     /// Creates an entry about a project and its org.
-    pub fn of_project(action: Action, project: &Project) -> Self {
+    pub fn for_project(action: Action, project: &Project) -> Self {
         Self {
             owner: project.owner.clone(),
             org: project.org_id.clone().zip(project.org.clone()),
@@ -98,19 +98,19 @@ impl Entry {
     }
 
     /// Creates an entry about an org.
-    pub fn of_org(action: Action, id: &OrgId, name: &OrgName) -> Self {
+    pub fn for_org(action: Action, id: &OrgId, name: &OrgName) -> Self {
         let owner = Account::Org(id.clone());
         Self { owner, org: Some((id.clone(), name.clone())), person: None, project: None, action, detail: Map::new() }
     }
 
     /// Creates an entry about a project that belongs to no org, such as a share.
-    pub fn of_personal(action: Action, owner: impl Into<Account>, id: &ProjectId, name: &ProjectName) -> Self {
+    pub fn for_personal_project(action: Action, owner: impl Into<Account>, id: &ProjectId, name: &ProjectName) -> Self {
         let owner = owner.into();
         Self { owner, org: None, person: None, project: Some((id.clone(), name.clone())), action, detail: Map::new() }
     }
 
     /// Creates an entry about a person's account. It is visible in the database only, because an account has no log.
-    pub fn of_person(action: Action, id: &UserId) -> Self {
+    pub fn for_person(action: Action, id: &UserId) -> Self {
         let owner = Account::User(id.clone());
         Self { owner, org: None, person: Some(id.clone()), project: None, action, detail: Map::new() }
     }
@@ -160,7 +160,7 @@ impl Entry {
 pub async fn record(
     conn: &mut PgConnection,
     actor: Actor<'_>,
-    entry: &Entry,
+    entry: &NewAuditEntry,
     now: Timestamp,
 ) -> Result<(), sqlx::Error> {
     let (kind, user, name, token) = actor.columns();
@@ -190,7 +190,7 @@ pub async fn record(
 
 /// A recorded entry.
 #[derive(Debug, Clone)]
-pub struct Recorded {
+pub struct RecordedAuditEntry {
     /// The id.
     pub id: AuditId,
     /// The time of the event.
@@ -215,7 +215,7 @@ pub struct Recorded {
 macro_rules! select_entries {
     ($condition:literal, $($argument:expr),* $(,)?) => {
         sqlx::query_as!(
-            Recorded,
+            RecordedAuditEntry,
             "SELECT id, created_at, action, actor_kind, actor_name, token_id, org_name, project_name, detail
              FROM audit_log WHERE " + $condition + " AND ($2::text IS NULL OR id < $2) ORDER BY id DESC LIMIT $3",
             $($argument),*
@@ -224,23 +224,23 @@ macro_rules! select_entries {
 }
 
 /// Returns the entries about the project, newest first: at most `rows`, older than `before`.
-pub async fn page_of_project(
+pub async fn page_for_project(
     db: impl PgExecutor<'_>,
     project: &ProjectPermit<impl AtLeast<Admin>>,
     before: Option<&AuditId>,
     rows: i64,
-) -> Result<Vec<Recorded>, sqlx::Error> {
+) -> Result<Vec<RecordedAuditEntry>, sqlx::Error> {
     select_entries!("project_id = $1", project.id.as_str(), before.map(AuditId::as_str), rows,).fetch_all(db).await
 }
 
 /// Returns the entries about the org and projects it owned at the time, newest first: at most `rows`, older than
 /// `before`.
-pub async fn page_of_org(
+pub async fn page_for_org(
     db: impl PgExecutor<'_>,
     org: &OrgPermit<impl AtLeast<Admin>>,
     before: Option<&AuditId>,
     rows: i64,
-) -> Result<Vec<Recorded>, sqlx::Error> {
+) -> Result<Vec<RecordedAuditEntry>, sqlx::Error> {
     select_entries!("org_id = $1", org.id.as_str(), before.map(AuditId::as_str), rows,).fetch_all(db).await
 }
 

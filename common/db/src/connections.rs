@@ -14,7 +14,7 @@
 
 use std::{future::Future, io, net::IpAddr, time::Duration};
 
-use config::Pooler;
+use config::PoolerMode;
 use sqlx::{
     Connection as _, PgConnection, PgPool, Row as _,
     postgres::{PgConnectOptions, PgPoolOptions, PgSslMode},
@@ -72,14 +72,14 @@ pub fn connect(postgres: &config::Postgres, url: &str) -> Result<PgPool, sqlx::E
 pub fn connect_directly(postgres: &config::Postgres) -> Result<PgPool, sqlx::Error> {
     let url = match (&postgres.direct_url, postgres.pooler) {
         (Some(direct), _) => direct,
-        (None, Pooler::None) => &postgres.url,
-        (None, Pooler::Transaction) => {
+        (None, PoolerMode::None) => &postgres.url,
+        (None, PoolerMode::Transaction) => {
             return Err(sqlx::Error::Configuration(
                 "set postgres.direct_url to PostgreSQL itself: migrations and backups cannot go through a pooler in transaction mode".into(),
             ));
         }
     };
-    open(postgres, url, Pooler::None)
+    open(postgres, url, PoolerMode::None)
 }
 
 /// Connects once, to report the reason that a pool yields no connection.
@@ -89,7 +89,7 @@ pub async fn connect_once(postgres: &config::Postgres, url: &str) -> Result<(), 
     connected.unwrap_or_else(|_| Err(late()))?.close().await
 }
 
-fn open(postgres: &config::Postgres, url: &str, pooler: Pooler) -> Result<PgPool, sqlx::Error> {
+fn open(postgres: &config::Postgres, url: &str, pooler: PoolerMode) -> Result<PgPool, sqlx::Error> {
     let options = options(postgres, url)?;
     let pool = PgPoolOptions::new()
         .max_connections(postgres.max_connections)
@@ -171,10 +171,10 @@ async fn release(conn: &mut PgConnection) -> Result<bool, sqlx::Error> {
 }
 
 /// Sets up a new session, unless there is a pooler, behind which the next transaction has another session.
-async fn begin_session(conn: &mut PgConnection, pooler: Pooler) -> Result<(), sqlx::Error> {
+async fn begin_session(conn: &mut PgConnection, pooler: PoolerMode) -> Result<(), sqlx::Error> {
     match pooler {
-        Pooler::None => set_up(conn).await,
-        Pooler::Transaction => Ok(()),
+        PoolerMode::None => set_up(conn).await,
+        PoolerMode::Transaction => Ok(()),
     }
 }
 
@@ -201,7 +201,7 @@ async fn set_up(conn: &mut PgConnection) -> Result<(), sqlx::Error> {
 
 /// Removes the timeouts of this session's statements and locks, because a migration sets its own and may wait for
 /// another program's. Also silences notices about objects that already exist.
-pub(super) async fn take_any_time(conn: &mut PgConnection) -> Result<(), sqlx::Error> {
+pub(super) async fn lift_timeouts(conn: &mut PgConnection) -> Result<(), sqlx::Error> {
     sqlx::query!(
         r#"SELECT set_config('lock_timeout', '0', false) AS "lock!",
                   set_config('statement_timeout', '0', false) AS "statement!",

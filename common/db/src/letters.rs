@@ -1,7 +1,7 @@
 //! The queue of letters for a mail server: each is queued in the transaction of its event, and sent by a job.
 //!
 //! Before sending a letter, the job postpones its next attempt, so that no other job takes it meanwhile and a crash
-//! only delays it. Start with [`queue`] and [`take`].
+//! only delays it. Start with [`queue`] and [`take_due`].
 
 use std::time::Duration;
 
@@ -110,7 +110,7 @@ pub struct TakenLetter {
 
 /// Takes at most `limit` due letters, the oldest attempt first, and postpones their next attempt to `until`, so that
 /// they are not taken again before then.
-pub async fn take(
+pub async fn take_due(
     db: impl PgExecutor<'_>,
     now: Timestamp,
     until: Timestamp,
@@ -137,7 +137,7 @@ pub async fn take(
 }
 
 /// Records that a mail server has accepted a letter.
-pub async fn sent(db: impl PgExecutor<'_>, id: &LetterId, now: Timestamp) -> Result<(), sqlx::Error> {
+pub async fn mark_sent(db: impl PgExecutor<'_>, id: &LetterId, now: Timestamp) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "UPDATE letters SET state = 'sent', attempts = attempts + 1, next_attempt_at = NULL, error = NULL, sent_at = $2
          WHERE id = $1",
@@ -150,7 +150,7 @@ pub async fn sent(db: impl PgExecutor<'_>, id: &LetterId, now: Timestamp) -> Res
 }
 
 /// Records a rejected attempt with its reason and the time of the next attempt, without which the letter is given up.
-pub async fn refused(
+pub async fn record_rejection(
     db: impl PgExecutor<'_>,
     id: &LetterId,
     error: &str,
@@ -170,7 +170,7 @@ pub async fn refused(
 }
 
 /// Postpones letters without counting an attempt.
-pub async fn put_off(db: impl PgExecutor<'_>, ids: &[LetterId], next: Timestamp) -> Result<(), sqlx::Error> {
+pub async fn postpone(db: impl PgExecutor<'_>, ids: &[LetterId], next: Timestamp) -> Result<(), sqlx::Error> {
     let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
     sqlx::query!("UPDATE letters SET next_attempt_at = $2 WHERE id = ANY($1) AND state = 'waiting'", &ids, next,)
         .execute(db)
@@ -230,7 +230,7 @@ pub async fn delete_old(db: impl PgExecutor<'_>, since: Timestamp, limit: i64) -
 
 /// The pending letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Waiting {
+pub struct PendingLetters {
     /// Their number.
     pub count: i64,
     /// The time the oldest was queued.
@@ -240,9 +240,9 @@ pub struct Waiting {
 }
 
 /// Counts the pending letters. Letters of the kinds `kept` are never given up.
-pub async fn waiting(db: impl PgExecutor<'_>, kept: &[String]) -> Result<Waiting, sqlx::Error> {
+pub async fn count_pending(db: impl PgExecutor<'_>, kept: &[String]) -> Result<PendingLetters, sqlx::Error> {
     sqlx::query_as!(
-        Waiting,
+        PendingLetters,
         r#"SELECT count(*) AS "count!", min(created_at) AS "oldest: Timestamp",
                   min(created_at) FILTER (WHERE kind = ANY($1)) AS "oldest_kept: Timestamp"
            FROM letters WHERE next_attempt_at IS NOT NULL"#,

@@ -54,7 +54,7 @@ pub fn newest() -> i64 {
 /// Applies missing migrations like [`migrate`], in PostgreSQL sessions even if there is a pooler.
 pub async fn bring_up_to_date(postgres: &config::Postgres) -> Result<(), MigrateError> {
     let pool = connections::connect_directly(postgres)?;
-    pooler::check(config::Pooler::None, &pool).await?;
+    pooler::check(config::PoolerMode::None, &pool).await?;
     let migrated = migrate(&pool).await;
     pool.close().await;
     migrated
@@ -66,10 +66,10 @@ pub async fn migrate(pool: &PgPool) -> Result<(), MigrateError> {
     let mut conn = pool.acquire().await?;
     // The connection gets settings of its own, so it must not return to the pool.
     conn.close_on_drop();
-    connections::take_any_time(&mut conn).await?;
+    connections::lift_timeouts(&mut conn).await?;
     check_age(&mut conn).await?;
     migrator().run(&mut *conn).await?;
-    Ok(edges::roles::grant_anew(&mut conn).await?)
+    Ok(edges::roles::refresh_grants(&mut conn).await?)
 }
 
 /// Fails when the database has become too new for this program. A database from before there was a floor has none.

@@ -19,7 +19,7 @@ const KEPT_DOMAINS: i64 = 100;
 
 /// A name, in one of the separate namespaces.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Name<'a> {
+pub(crate) enum ReservedName<'a> {
     /// The name of a project.
     Project(&'a ProjectName),
     /// The name of an organization.
@@ -28,7 +28,7 @@ pub(crate) enum Name<'a> {
     Domain(&'a Hostname),
 }
 
-impl Name<'_> {
+impl ReservedName<'_> {
     fn kind(&self) -> &'static str {
         match self {
             Self::Project(_) => "project",
@@ -48,7 +48,7 @@ impl Name<'_> {
 
 /// Retires the name of a project that is being deleted for its owner, whose plan allows `limits`. The name of a project
 /// that never served anything is released; an existing retirement of a reclaimed name continues for its remaining time.
-pub(crate) async fn retire_of_project(
+pub(crate) async fn retire_project_name(
     conn: &mut PgConnection,
     id: &ProjectId,
     name: &ProjectName,
@@ -64,7 +64,7 @@ pub(crate) async fn retire_of_project(
         return Ok(());
     }
     let owners = [owner.to_string()];
-    retire(&mut *conn, Name::Project(name), &owners, now).await?;
+    retire(&mut *conn, ReservedName::Project(name), &owners, now).await?;
     trim(conn, "project", &owners, limits.projects.into()).await
 }
 
@@ -111,7 +111,7 @@ pub(crate) async fn domain_kept_since(
 }
 
 /// Ends the retirement of a domain that is attached again.
-pub(crate) async fn end_retirement(conn: &mut PgConnection, name: Name<'_>) -> Result<(), sqlx::Error> {
+pub(crate) async fn end_retirement(conn: &mut PgConnection, name: ReservedName<'_>) -> Result<(), sqlx::Error> {
     sqlx::query!("DELETE FROM retired_names WHERE kind = $1 AND name = $2", name.kind(), name.as_str())
         .execute(conn)
         .await
@@ -121,7 +121,7 @@ pub(crate) async fn end_retirement(conn: &mut PgConnection, name: Name<'_>) -> R
 /// Retires the name of an org that is being deleted for its owners, who also inherit the names retired for the org, as
 /// far as the first owner's plan allows. The name of an org that nobody else joined, and that published and paid
 /// nothing, is released. The caller holds the org's lock, and has not removed its members yet.
-pub(crate) async fn retire_of_org(
+pub(crate) async fn retire_org_name(
     conn: &mut PgConnection,
     id: &OrgId,
     name: &OrgName,
@@ -139,7 +139,7 @@ pub(crate) async fn retire_of_org(
     .collect();
     let limits = match owners.first().and_then(|owner| owner.parse().ok()) {
         Some(owner) => plan::limits(&mut *conn, plans, &owner).await?,
-        None => plans.limits_of(None),
+        None => plans.limits_for(None),
     };
     let was_known = sqlx::query_scalar!(
         r#"SELECT (SELECT count(*) FROM org_members WHERE org_id = $1) > 1
@@ -149,7 +149,7 @@ pub(crate) async fn retire_of_org(
         id.as_str(),
     );
     if was_known.fetch_one(&mut *conn).await? {
-        retire(&mut *conn, Name::Org(name), &owners, now).await?;
+        retire(&mut *conn, ReservedName::Org(name), &owners, now).await?;
     }
     sqlx::query!(
         "UPDATE retired_names SET former_owners = $2 WHERE former_owners = ARRAY[$1::text]",
@@ -181,7 +181,7 @@ async fn trim(conn: &mut PgConnection, kind: &str, former_owners: &[String], mos
 
 async fn retire(
     conn: &mut PgConnection,
-    name: Name<'_>,
+    name: ReservedName<'_>,
     former_owners: &[String],
     now: Timestamp,
 ) -> Result<(), sqlx::Error> {
@@ -206,7 +206,7 @@ async fn retire(
 /// nothing.
 pub(crate) async fn reclaim(
     conn: &mut PgConnection,
-    name: Name<'_>,
+    name: ReservedName<'_>,
     accounts: &[String],
     now: Timestamp,
 ) -> Result<bool, sqlx::Error> {
@@ -220,7 +220,7 @@ pub(crate) async fn reclaim(
     );
     match is_theirs.fetch_optional(&mut *conn).await? {
         Some(false) => Ok(false),
-        Some(true) if !matches!(name, Name::Domain(_)) => {
+        Some(true) if !matches!(name, ReservedName::Domain(_)) => {
             sqlx::query!(
                 "UPDATE retired_names SET former_owners = $3::text[] WHERE kind = $1 AND name = $2",
                 name.kind(),

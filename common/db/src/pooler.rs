@@ -5,7 +5,7 @@
 //! statements. The settings of a direct connection's session ([`SETTINGS`]) must be set for the role instead.
 //! Migrations and backups bypass the pooler ([`connect_directly`](crate::connect_directly)).
 
-use config::Pooler;
+use config::PoolerMode;
 use sqlx::PgPool;
 
 /// The settings of a session: the name, the value in `ALTER ROLE … SET`, and the value in `pg_settings`.
@@ -52,7 +52,7 @@ impl PoolerError {
 }
 
 /// Compares the configured pooler with the one that the connections of `pool` actually use.
-pub async fn check(configured: Pooler, pool: &PgPool) -> Result<(), PoolerError> {
+pub async fn check(configured: PoolerMode, pool: &PgPool) -> Result<(), PoolerError> {
     // The statement finds itself under sqlx's name, unless a pooler has renamed it.
     let seen = sqlx::query_scalar!(
         r#"SELECT EXISTS (SELECT FROM pg_prepared_statements WHERE starts_with(name, 'sqlx_s_')) AS "is_named_by_us!""#
@@ -60,11 +60,11 @@ pub async fn check(configured: Pooler, pool: &PgPool) -> Result<(), PoolerError>
     .fetch_one(pool)
     .await;
     match (configured, seen) {
-        (Pooler::None, Ok(true)) | (Pooler::Transaction, Ok(false)) => Ok(()),
-        (Pooler::None, Ok(false)) => Err(PoolerError::Undeclared),
-        (Pooler::Transaction, Ok(true)) => Err(PoolerError::NotKept),
-        (Pooler::None, Err(error)) if is_lost_statement(&error) => Err(PoolerError::Lost),
-        (Pooler::Transaction, Err(error)) if is_lost_statement(&error) => Err(PoolerError::NotKept),
+        (PoolerMode::None, Ok(true)) | (PoolerMode::Transaction, Ok(false)) => Ok(()),
+        (PoolerMode::None, Ok(false)) => Err(PoolerError::Undeclared),
+        (PoolerMode::Transaction, Ok(true)) => Err(PoolerError::NotKept),
+        (PoolerMode::None, Err(error)) if is_lost_statement(&error) => Err(PoolerError::Lost),
+        (PoolerMode::Transaction, Err(error)) if is_lost_statement(&error) => Err(PoolerError::NotKept),
         (_, Err(error)) => Err(error.into()),
     }
 }
@@ -77,7 +77,7 @@ fn is_lost_statement(error: &sqlx::Error) -> bool {
 }
 
 /// Returns the statements that set the missing [`SETTINGS`] for the role of these connections, in this database only.
-pub async fn missing_settings(pool: &PgPool) -> Result<Vec<String>, sqlx::Error> {
+pub async fn list_missing_settings(pool: &PgPool) -> Result<Vec<String>, sqlx::Error> {
     let names = SETTINGS.map(|(name, ..)| name.to_owned());
     let session = sqlx::query!(
         r#"SELECT quote_ident(current_user) AS "role!", quote_ident(current_database()) AS "database!", coalesce(array_agg(name || '=' || setting), '{}') AS "settings!"

@@ -10,7 +10,7 @@
 use domain::{
     Account, OrgId, ProjectId, Timestamp, UserId,
     limits::{DEPLOYMENTS_PER_KEPT, PACK_LEAST_BYTES, PACK_OVERHEAD_BYTES},
-    plans::{Allowance, Limit, LimitReached},
+    plans::{LimitKind, LimitReached, PlanAllowance},
 };
 use sqlx::{PgConnection, PgExecutor};
 
@@ -52,7 +52,11 @@ pub async fn lock(conn: &mut PgConnection, account: &Account) -> Result<(), sqlx
 }
 
 /// Checks that the account may have one more project.
-pub async fn projects(db: impl PgExecutor<'_>, account: &Account, allowance: &Allowance<'_>) -> Result<(), QuotaError> {
+pub async fn projects(
+    db: impl PgExecutor<'_>,
+    account: &Account,
+    allowance: &PlanAllowance<'_>,
+) -> Result<(), QuotaError> {
     let count = sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM projects
            WHERE (user_id = $1 OR org_id = ANY(ARRAY(SELECT orgs_counted_with($2)))) AND share_name IS NULL"#,
@@ -61,14 +65,14 @@ pub async fn projects(db: impl PgExecutor<'_>, account: &Account, allowance: &Al
     )
     .fetch_one(db)
     .await?;
-    Ok(allowance.check(Limit::Projects, whole(count) + 1)?)
+    Ok(allowance.check(LimitKind::Projects, whole(count) + 1)?)
 }
 
 /// Checks that the person may have one more share.
 pub async fn shares(
     db: impl PgExecutor<'_>,
     user: &UserId,
-    allowance: &Allowance<'_>,
+    allowance: &PlanAllowance<'_>,
     now: Timestamp,
 ) -> Result<(), QuotaError> {
     let count = sqlx::query_scalar!(
@@ -79,18 +83,18 @@ pub async fn shares(
     )
     .fetch_one(db)
     .await?;
-    Ok(allowance.check(Limit::Shares, whole(count) + 1)?)
+    Ok(allowance.check(LimitKind::Shares, whole(count) + 1)?)
 }
 
 /// Checks that the store may keep `more` bytes for the account. Deployments count with their size on disk, as
-/// [`Content::counted_bytes`] computes it, so that many small ones are not free.
+/// [`UploadContent::counted_bytes`] computes it, so that many small ones are not free.
 ///
-/// [`Content::counted_bytes`]: crate::projects::deployments::Content::counted_bytes
+/// [`UploadContent::counted_bytes`]: crate::projects::deployments::Content::counted_bytes
 pub async fn stored_bytes(
     db: impl PgExecutor<'_>,
     account: &Account,
     more: u64,
-    allowance: &Allowance<'_>,
+    allowance: &PlanAllowance<'_>,
 ) -> Result<(), QuotaError> {
     // A deployment without a recorded stored size, from before it was recorded, counts with the size of its files.
     let stored = sqlx::query_scalar!(
@@ -104,7 +108,7 @@ pub async fn stored_bytes(
     )
     .fetch_one(db)
     .await?;
-    Ok(allowance.check(Limit::StoredBytes, whole(stored).saturating_add(more))?)
+    Ok(allowance.check(LimitKind::StoredBytes, whole(stored).saturating_add(more))?)
 }
 
 /// Checks that the account's deleted data in the store leaves room for more. Deleted data does not count against the
@@ -112,13 +116,13 @@ pub async fn stored_bytes(
 pub async fn deleted_bytes(
     conn: &mut PgConnection,
     account: &Account,
-    allowance: &Allowance<'_>,
+    allowance: &PlanAllowance<'_>,
     now: Timestamp,
 ) -> Result<(), QuotaError> {
     let payer = held_packs::payer(&mut *conn, account).await?;
-    let held = held_packs::of(&mut *conn, &payer, now).await?;
+    let held = held_packs::find_for_payer(&mut *conn, &payer, now).await?;
     // Restorable data was bounded when it was deleted.
-    Ok(allowance.check(Limit::DeletedBytes, held.trashed.saturating_add(held.due))?)
+    Ok(allowance.check(LimitKind::DeletedBytes, held.trashed.saturating_add(held.due))?)
 }
 
 /// Checks that the project may have one more deployment with files: a multiple of the number `kept` by its owner's
@@ -128,7 +132,7 @@ pub async fn deployments(
     db: impl PgExecutor<'_>,
     project: &ProjectId,
     kept: u32,
-    allowance: &Allowance<'_>,
+    allowance: &PlanAllowance<'_>,
 ) -> Result<(), QuotaError> {
     let count = sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM deployments WHERE project_id = $1 AND status IN ('live', 'superseded')"#,
@@ -137,7 +141,7 @@ pub async fn deployments(
     .fetch_one(db)
     .await?;
     let allowed = u64::from(kept) * u64::from(DEPLOYMENTS_PER_KEPT);
-    Ok(allowance.check_at_most(Limit::Deployments, whole(count) + 1, allowed)?)
+    Ok(allowance.check_at_most(LimitKind::Deployments, whole(count) + 1, allowed)?)
 }
 
 /// Checks that the account may have `more` custom domains.
@@ -145,7 +149,7 @@ pub async fn domains(
     db: impl PgExecutor<'_>,
     account: &Account,
     more: u64,
-    allowance: &Allowance<'_>,
+    allowance: &PlanAllowance<'_>,
 ) -> Result<(), QuotaError> {
     let count = sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM custom_domains d JOIN projects p ON p.id = d.project_id
@@ -155,22 +159,22 @@ pub async fn domains(
     )
     .fetch_one(db)
     .await?;
-    Ok(allowance.check(Limit::Domains, whole(count).saturating_add(more))?)
+    Ok(allowance.check(LimitKind::Domains, whole(count).saturating_add(more))?)
 }
 
 /// Checks that the person may create one more organization.
-pub async fn orgs(db: impl PgExecutor<'_>, creator: &UserId, allowance: &Allowance<'_>) -> Result<(), QuotaError> {
+pub async fn orgs(db: impl PgExecutor<'_>, creator: &UserId, allowance: &PlanAllowance<'_>) -> Result<(), QuotaError> {
     let count = sqlx::query_scalar!(r#"SELECT count(*) AS "count!" FROM orgs WHERE created_by = $1"#, creator.as_str())
         .fetch_one(db)
         .await?;
-    Ok(allowance.check(Limit::Orgs, whole(count) + 1)?)
+    Ok(allowance.check(LimitKind::Orgs, whole(count) + 1)?)
 }
 
 /// Checks that the organization has a seat for one more invite. Members and pending invites take one seat each.
 pub async fn seats(
     db: impl PgExecutor<'_>,
     org: &OrgId,
-    allowance: &Allowance<'_>,
+    allowance: &PlanAllowance<'_>,
     now: Timestamp,
 ) -> Result<(), QuotaError> {
     let taken = sqlx::query_scalar!(
@@ -181,17 +185,17 @@ pub async fn seats(
     )
     .fetch_one(db)
     .await?;
-    Ok(allowance.check(Limit::Members, whole(taken) + 1)?)
+    Ok(allowance.check(LimitKind::Members, whole(taken) + 1)?)
 }
 
 /// Checks that the organization has a seat for a person who accepts an invite. Pending invites had theirs when they
 /// were created; after a downgrade, the first to accept get the remaining seats.
-pub async fn members(db: impl PgExecutor<'_>, org: &OrgId, allowance: &Allowance<'_>) -> Result<(), QuotaError> {
+pub async fn members(db: impl PgExecutor<'_>, org: &OrgId, allowance: &PlanAllowance<'_>) -> Result<(), QuotaError> {
     let members =
         sqlx::query_scalar!(r#"SELECT count(*) AS "count!" FROM org_members WHERE org_id = $1"#, org.as_str())
             .fetch_one(db)
             .await?;
-    Ok(allowance.check(Limit::Members, whole(members) + 1)?)
+    Ok(allowance.check(LimitKind::Members, whole(members) + 1)?)
 }
 
 pub(crate) async fn stored_by_project(db: impl PgExecutor<'_>, project: &ProjectId) -> Result<u64, sqlx::Error> {

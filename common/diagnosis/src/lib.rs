@@ -1,7 +1,7 @@
 //! The output of `admin doctor` and `certs doctor`, one check per line with its finding and remedy, and the explanation
-//! of the error that ends a program: [`explained`].
+//! of the error that ends a program: [`explain_exit`].
 //!
-//! Every check has a time limit ([`within`]), because a doctor runs while things are down. Start with [`Report`].
+//! Every check has a time limit ([`within`]), because a doctor runs while things are down. Start with [`CheckReport`].
 
 mod plain;
 
@@ -9,18 +9,18 @@ use std::time::Duration;
 
 use config::Config;
 use db::upkeep::{identity::is_unmigrated, master_key};
-use secrets::{Exposure, MasterKey};
+use secrets::{FileExposure, MasterKey};
 use serde::Serialize;
 use tokio::time::timeout;
 
-pub use self::plain::{explained, of_postgres, of_redis};
+pub use self::plain::{explain_exit, explain_postgres, explain_redis};
 
 const KEY_WITHIN: Duration = Duration::from_secs(5);
 
 /// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Level {
+pub enum CheckLevel {
     /// Everything is fine.
     Ok,
     /// It works, but needs attention.
@@ -35,7 +35,7 @@ pub struct Check {
     /// The subject of the check.
     pub name: String,
     /// The result.
-    pub level: Level,
+    pub level: CheckLevel,
     /// Whether the check did not fail.
     pub ok: bool,
     /// The finding, or the problem.
@@ -47,33 +47,33 @@ pub struct Check {
 
 /// A problem and its remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Flaw {
-    level: Level,
+pub struct CheckFlaw {
+    level: CheckLevel,
     message: String,
     fix: String,
 }
 
 /// The outcome of a check: a finding or a flaw.
-pub type Finding = Result<String, Flaw>;
+pub type CheckOutcome = Result<String, CheckFlaw>;
 
-impl From<(String, String)> for Flaw {
+impl From<(String, String)> for CheckFlaw {
     fn from((message, fix): (String, String)) -> Self {
-        Self { level: Level::Fail, message, fix }
+        Self { level: CheckLevel::Fail, message, fix }
     }
 }
 
 /// Returns the outcome of a failed check.
-pub fn fail(message: impl Into<String>, fix: impl Into<String>) -> Finding {
-    Err(Flaw { level: Level::Fail, message: message.into(), fix: fix.into() })
+pub fn fail(message: impl Into<String>, fix: impl Into<String>) -> CheckOutcome {
+    Err(CheckFlaw { level: CheckLevel::Fail, message: message.into(), fix: fix.into() })
 }
 
 /// Returns the outcome of a check whose finding needs attention.
-pub fn warn(message: impl Into<String>, fix: impl Into<String>) -> Finding {
-    Err(Flaw { level: Level::Warn, message: message.into(), fix: fix.into() })
+pub fn warn(message: impl Into<String>, fix: impl Into<String>) -> CheckOutcome {
+    Err(CheckFlaw { level: CheckLevel::Warn, message: message.into(), fix: fix.into() })
 }
 
 /// Fails a check that takes longer than `limit`.
-pub async fn within(limit: Duration, check: impl Future<Output = Finding>) -> Finding {
+pub async fn within(limit: Duration, check: impl Future<Output = CheckOutcome>) -> CheckOutcome {
     timeout(limit, check).await.unwrap_or_else(|_| {
         fail(
             format!("no answer within {} s", limit.as_secs()),
@@ -84,25 +84,25 @@ pub async fn within(limit: Duration, check: impl Future<Output = Finding>) -> Fi
 
 /// The checks, in the order in which they are printed.
 #[derive(Debug, Default)]
-pub struct Report(Vec<Check>);
+pub struct CheckReport(Vec<Check>);
 
-impl Report {
+impl CheckReport {
     /// Adds a check.
-    pub fn add<E: Into<Flaw>>(&mut self, name: impl Into<String>, finding: Result<String, E>) {
+    pub fn add<E: Into<CheckFlaw>>(&mut self, name: impl Into<String>, finding: Result<String, E>) {
         self.add_with(name, finding.map(|message| (message, ())));
     }
 
     /// Adds a check and returns the value that further checks need.
-    pub fn add_with<T, E: Into<Flaw>>(
+    pub fn add_with<T, E: Into<CheckFlaw>>(
         &mut self,
         name: impl Into<String>,
         finding: Result<(String, T), E>,
     ) -> Option<T> {
         let (level, message, fix, found) = match finding.map_err(Into::into) {
-            Ok((message, found)) => (Level::Ok, message, None, Some(found)),
-            Err(Flaw { level, message, fix }) => (level, message, Some(fix), None),
+            Ok((message, found)) => (CheckLevel::Ok, message, None, Some(found)),
+            Err(CheckFlaw { level, message, fix }) => (level, message, Some(fix), None),
         };
-        self.0.push(Check { name: name.into(), level, ok: level != Level::Fail, message, fix });
+        self.0.push(Check { name: name.into(), level, ok: level != CheckLevel::Fail, message, fix });
         found
     }
 
@@ -120,9 +120,9 @@ impl Report {
     pub fn lines(&self) -> String {
         let line = |check: &Check| {
             let mark = match check.level {
-                Level::Ok => "OK  ",
-                Level::Warn => "WARN",
-                Level::Fail => "FAIL",
+                CheckLevel::Ok => "OK  ",
+                CheckLevel::Warn => "WARN",
+                CheckLevel::Fail => "FAIL",
             };
             let fix = check.fix.as_ref().map(|fix| format!("; {fix}")).unwrap_or_default();
             format!("{mark}  {:<26}  {}{fix}", check.name, check.message)
@@ -137,23 +137,23 @@ impl Report {
 }
 
 /// Returns whether a check failed.
-pub fn is_failure(finding: &Finding) -> bool {
-    finding.as_ref().is_err_and(|flaw| flaw.level == Level::Fail)
+pub fn is_failure(finding: &CheckOutcome) -> bool {
+    finding.as_ref().is_err_and(|flaw| flaw.level == CheckLevel::Fail)
 }
 
 /// Checks that the master key is readable and the database's, and that others can read neither it nor an edge's key.
-pub async fn master_key(config: &Config) -> Finding {
-    let found = right_master_key(config).await?;
+pub async fn master_key(config: &Config) -> CheckOutcome {
+    let found = check_master_key(config).await?;
     let files = [Some(&config.secrets.master_key_file), config.secrets.edge_key_file.as_ref()];
     for file in files.into_iter().flatten() {
-        if let Some(complaint) = Exposure::of(file).ok().and_then(|exposure| exposure.complaint(file)) {
+        if let Some(complaint) = FileExposure::for_file(file).ok().and_then(|exposure| exposure.warning(file)) {
             return warn(found, complaint);
         }
     }
     Ok(found)
 }
 
-async fn right_master_key(config: &Config) -> Finding {
+async fn check_master_key(config: &Config) -> CheckOutcome {
     let file = &config.secrets.master_key_file;
     let master = match MasterKey::load(file) {
         Ok(master) => master,
@@ -164,7 +164,7 @@ async fn right_master_key(config: &Config) -> Finding {
             );
         }
     };
-    let keys = master.keys().iter().map(secrets::master_key::Key::id).collect::<Vec<_>>().join(", ");
+    let keys = master.keys().iter().map(secrets::master_key::MasterKeyBytes::id).collect::<Vec<_>>().join(", ");
     let Ok(db) = db::connect(&config.postgres, &config.postgres.url) else {
         return warn(
             format!("{} holds key {keys}", file.display()),
@@ -193,8 +193,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_report_is_good_unless_something_failed_and_no_check_hangs() {
-        let mut report = Report::default();
-        report.add("first", Finding::Ok("fine".to_owned()));
+        let mut report = CheckReport::default();
+        report.add("first", CheckOutcome::Ok("fine".to_owned()));
         report.add("second", warn("so so", "see to it"));
         assert!(report.is_good());
         report.add("third", within(Duration::from_secs(5), std::future::pending()).await);

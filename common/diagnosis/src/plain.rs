@@ -1,7 +1,7 @@
 //! Explains errors of libraries in plain words: the problem, and the next step.
 //!
-//! A program passes the error that ends it to [`explained`]: the contexts that describe the attempt stay, followed by
-//! the words of this module instead of the library's. A doctor asks for one part: [`of_postgres`], [`of_redis`].
+//! A program passes the error that ends it to [`explain_exit`]: the contexts that describe the attempt stay, followed by
+//! the words of this module instead of the library's. A doctor asks for one part: [`explain_postgres`], [`explain_redis`].
 
 use std::{error::Error as StdError, path::Path};
 
@@ -42,9 +42,9 @@ const OF_SYSTEM: [(&str, &str); 9] = [
 
 /// Explains the error that ends a program, with the next step. `file` is the value of `--config`. Connects to Postgres
 /// once more if the reason for a missing connection is unknown.
-pub async fn explained(error: anyhow::Error, config: &Config, file: Option<&Path>) -> anyhow::Error {
+pub async fn explain_exit(error: anyhow::Error, config: &Config, file: Option<&Path>) -> anyhow::Error {
     let said = telemetry::one_line(&error);
-    let place = PostgresPlace::of(config, &said);
+    let place = PostgresPlace::from_message(config, &said);
     let away =
         if said.contains(NO_CONNECTION) { db::connect_once(&config.postgres, place.url).await.err() } else { None };
     let mut said = explain(&error, &said, away.as_ref(), config, &place);
@@ -65,9 +65,9 @@ fn explain(
     place: &PostgresPlace<'_>,
 ) -> String {
     if let Some(start) = OF_POSTGRES.iter().filter_map(|raw| said.find(raw)).min() {
-        let code = error.chain().find_map(code_of);
+        let code = error.chain().find_map(postgres_code);
         let words = match away {
-            Some(away) => of_postgres(away),
+            Some(away) => explain_postgres(away),
             None => postgres_words(&said[start..], code.as_deref()),
         };
         return format!("{}PostgreSQL at {} ({}): {words}", &said[..start], without_password(place.url), place.key);
@@ -75,20 +75,20 @@ fn explain(
     if let Some(of_redis_error) = error.chain().find_map(|cause| cause.downcast_ref::<RedisError>()) {
         let raw = of_redis_error.to_string();
         let start = said.find(&raw).unwrap_or(said.len());
-        let (url, words) = (without_password(&config.redis.url), of_redis(of_redis_error));
+        let (url, words) = (without_password(&config.redis.url), explain_redis(of_redis_error));
         return format!("{}Redis at {url} (redis.url): {words}", &said[..start]);
     }
     if let Some(start) = said.find(OF_BUCKET) {
-        let (section, store) = store_of(said, config);
+        let (section, store) = store_section(said, config);
         let words = bucket_words(&said[start..], section);
         return format!("{}the bucket {} ({section}.url): {words}", &said[..start], store.url);
     }
     if let Some(start) = said.find(OF_FOLDER) {
-        let (section, store) = store_of(said, config);
-        let rest = of_system(&said[start + OF_FOLDER.len()..]);
+        let (section, store) = store_section(said, config);
+        let rest = explain_system(&said[start + OF_FOLDER.len()..]);
         return format!("{}the folder {} ({section}.url): {rest}", &said[..start], store.url);
     }
-    of_system(said)
+    explain_system(said)
 }
 
 /// The URL of the failed Postgres connection, and its configuration key.
@@ -98,7 +98,7 @@ struct PostgresPlace<'c> {
 }
 
 impl<'c> PostgresPlace<'c> {
-    fn of(config: &'c Config, said: &str) -> Self {
+    fn from_message(config: &'c Config, said: &str) -> Self {
         let is_direct = said.contains("brought up to date") || said.contains("postgres.direct_url");
         match &config.postgres.direct_url {
             Some(url) if is_direct => Self { url, key: "postgres.direct_url" },
@@ -108,19 +108,19 @@ impl<'c> PostgresPlace<'c> {
 }
 
 /// Returns the section of the store that an error belongs to, by what was attempted.
-fn store_of(said: &str, config: &Config) -> (&'static str, Store) {
+fn store_section(said: &str, config: &Config) -> (&'static str, Store) {
     match &config.backup.url {
-        Some(url) if said.contains("backup") => ("backup", config.backup.place(url.clone(), &config.store)),
+        Some(url) if said.contains("backup") => ("backup", config.backup.store_at(url.clone(), &config.store)),
         _ => ("store", config.store.clone()),
     }
 }
 
 /// Explains an error of Postgres, with the next step.
-pub fn of_postgres(error: &sqlx::Error) -> String {
-    postgres_words(&error.to_string(), code_of(error).as_deref())
+pub fn explain_postgres(error: &sqlx::Error) -> String {
+    postgres_words(&error.to_string(), postgres_code(error).as_deref())
 }
 
-fn code_of(cause: &(dyn StdError + 'static)) -> Option<String> {
+fn postgres_code(cause: &(dyn StdError + 'static)) -> Option<String> {
     if let Some(error) = cause.downcast_ref::<sqlx::Error>() {
         return Some(error.as_database_error()?.code()?.into_owned());
     }
@@ -143,7 +143,7 @@ fn postgres_words(raw: &str, code: Option<&str>) -> String {
                 "a connection with TLS cannot be made ({why}); does sslmode fit, and is postgres.ca_file the authority of its certificate?"
             );
         }
-        return format!("it cannot be reached: {}", of_system(why));
+        return format!("it cannot be reached: {}", explain_system(why));
     };
     // The location in Postgres's source is of no use to an operator.
     let message = message.rsplit_once(" at line ").map_or(message, |(message, _)| message);
@@ -187,7 +187,7 @@ fn guess_code(message: &str) -> &'static str {
 }
 
 /// Explains an error of Redis, with the next step.
-pub fn of_redis(error: &RedisError) -> String {
+pub fn explain_redis(error: &RedisError) -> String {
     let raw = error.to_string();
     let is_there = |words: &[&str]| words.iter().any(|word| raw.contains(word));
     if error.is_connection_refusal() || is_there(&["Connection refused"]) {
@@ -212,7 +212,7 @@ pub fn of_redis(error: &RedisError) -> String {
     } else if error.is_timeout() {
         "it does not answer in time; is it overloaded, or a firewall in between?".to_owned()
     } else {
-        format!("{}; `redis-cli -u` with redis.url tries the connection out", of_system(&raw))
+        format!("{}; `redis-cli -u` with redis.url tries the connection out", explain_system(&raw))
     }
 }
 
@@ -237,7 +237,7 @@ fn bucket_words(raw: &str, section: &str) -> String {
 }
 
 /// Replaces messages of the operating system by their meanings.
-fn of_system(said: &str) -> String {
+fn explain_system(said: &str) -> String {
     let mut said = said.to_owned();
     for (raw, words) in OF_SYSTEM {
         said = said.replace(raw, words);
@@ -258,7 +258,7 @@ mod tests {
         config.postgres.url = "postgres://svc:hidden@db.internal/svc".to_owned();
         config.redis.url = "redis://:hidden@redis.internal".to_owned();
         let line = telemetry::one_line(error);
-        let place = PostgresPlace::of(&config, &line);
+        let place = PostgresPlace::from_message(&config, &line);
         explain(error, &line, None, &config, &place)
     }
 

@@ -44,7 +44,7 @@ pub enum HostKind {
 
 /// The platform's own addresses, computed once from the configuration.
 #[derive(Debug, Clone)]
-pub struct Addresses {
+pub struct PlatformAddresses {
     site_domain: String,
     share_domain: String,
     api_host: String,
@@ -55,7 +55,7 @@ pub struct Addresses {
     port_suffix: String,
 }
 
-/// The platform's domains and hosts, from which [`Addresses`] is built.
+/// The platform's domains and hosts, from which [`PlatformAddresses`] is built.
 #[derive(Debug, Clone, Default)]
 pub struct PlatformHosts {
     /// Parent domain of projects and deployments.
@@ -74,7 +74,7 @@ pub struct PlatformHosts {
     pub port: Option<u16>,
 }
 
-impl Addresses {
+impl PlatformAddresses {
     /// Creates the addresses of a platform with these hosts.
     pub fn new(hosts: PlatformHosts) -> Self {
         Self {
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn names_of_the_platforms_own_hosts_are_reserved() {
-        let addresses = Addresses::new(PlatformHosts {
+        let addresses = PlatformAddresses::new(PlatformHosts {
             site_domain: "svc.example".into(),
             share_domain: "share.svc.example".into(),
             api: "control.svc.example".into(),
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn hosts_lead_to_what_they_name() {
-        let addresses = Addresses::new(PlatformHosts {
+        let addresses = PlatformAddresses::new(PlatformHosts {
             site_domain: "svc.localhost".into(),
             share_domain: "share.localhost".into(),
             api: "api.svc.localhost".into(),

@@ -26,7 +26,7 @@ macro_rules! actions {
 
 impl Action {
     /// Returns the lowest org role that is notified of the action: the lowest role that may view what was changed.
-    pub const fn told_from(self) -> Role {
+    pub const fn notified_role(self) -> Role {
         match self {
             Self::InviteCreate
             | Self::InviteRevoke
@@ -195,8 +195,8 @@ mod tests {
 
     #[test]
     fn a_member_is_told_what_a_member_may_look_at() {
-        assert_eq!(Action::DeploymentUpload.told_from(), Role::Member);
-        assert_eq!(Action::TokenCreate.told_from(), Role::Admin);
+        assert_eq!(Action::DeploymentUpload.notified_role(), Role::Member);
+        assert_eq!(Action::TokenCreate.notified_role(), Role::Admin);
         assert!(Action::MemberRole.is_open("to") && !Action::ProjectTransferOut.is_open("to"));
         assert!(!Action::InviteCreate.is_open("email"));
     }

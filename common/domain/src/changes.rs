@@ -19,7 +19,7 @@ pub struct RouteChange {
     /// The position in commit order. Numbers have no gaps.
     pub seq: i64,
     /// The thing that changed; an edge drops everything that it remembers about it.
-    pub subject: Subject,
+    pub subject: ChangeSubject,
     /// Labels ([`super::HostKey::label`]) of hosts that appeared or disappeared; edges also forget that they were
     /// unknown.
     pub hosts: Vec<String>,
@@ -33,8 +33,8 @@ pub struct RouteChange {
 
 impl RouteChange {
     /// Returns the change's position, or `None` for a message of a version that predates epochs.
-    pub fn position(&self) -> Option<Position> {
-        self.epoch.clone().map(|epoch| Position { epoch, seq: self.seq })
+    pub fn position(&self) -> Option<ChangePosition> {
+        self.epoch.clone().map(|epoch| ChangePosition { epoch, seq: self.seq })
     }
 }
 
@@ -83,7 +83,7 @@ crate::column::text!(Epoch);
 
 /// A position in the order of changes, by `seq` within one epoch. Not comparable across epochs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Position {
+pub struct ChangePosition {
     /// The epoch.
     pub epoch: Epoch,
     /// The number of the newest change up to this position.
@@ -93,16 +93,16 @@ pub struct Position {
 /// Something changed by a transaction that edges may remember; it becomes a [`RouteChange`] at commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "edges go on serving what they remember until they are told"]
-pub struct Touched {
+pub struct PendingChange {
     /// The thing that changed.
-    pub subject: Subject,
+    pub subject: ChangeSubject,
     /// Hosts that began or ceased to exist with the change.
     pub hosts: Vec<HostKey>,
 }
 
-impl Touched {
+impl PendingChange {
     /// Creates a change of `subject` that affects no hosts.
-    pub fn new(subject: impl Into<Subject>) -> Self {
+    pub fn new(subject: impl Into<ChangeSubject>) -> Self {
         Self { subject: subject.into(), hosts: Vec::new() }
     }
 
@@ -113,15 +113,15 @@ impl Touched {
     }
 }
 
-impl From<Subject> for Touched {
-    fn from(subject: Subject) -> Self {
+impl From<ChangeSubject> for PendingChange {
+    fn from(subject: ChangeSubject) -> Self {
         Self::new(subject)
     }
 }
 
 /// A thing that edges remember. Serialized as its id, whose prefix gives the kind.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Subject {
+pub enum ChangeSubject {
     /// A project: its content, and who may see it.
     Project(ProjectId),
     /// An organization: its members.
@@ -177,7 +177,7 @@ impl FromStr for AccountPlan {
     }
 }
 
-impl Subject {
+impl ChangeSubject {
     /// Returns the text form.
     pub fn as_str(&self) -> &str {
         match self {
@@ -192,18 +192,18 @@ impl Subject {
     }
 
     /// Reads a subject written by this or another, possibly newer, version.
-    fn written(text: &str) -> Self {
+    fn from_stored(text: &str) -> Self {
         text.parse().unwrap_or_else(|IdError| Self::Unknown(text.into()))
     }
 }
 
-impl fmt::Display for Subject {
+impl fmt::Display for ChangeSubject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-impl FromStr for Subject {
+impl FromStr for ChangeSubject {
     type Err = IdError;
     fn from_str(text: &str) -> Result<Self, IdError> {
         (text.parse().map(Self::Project))
@@ -216,51 +216,51 @@ impl FromStr for Subject {
 }
 
 #[cfg(feature = "sqlx")]
-crate::column::text!(Subject, |text| Self::written(text));
+crate::column::text!(ChangeSubject, |text| Self::from_stored(text));
 
-impl Serialize for Subject {
+impl Serialize for ChangeSubject {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.as_str())
     }
 }
 
-impl<'de> Deserialize<'de> for Subject {
+impl<'de> Deserialize<'de> for ChangeSubject {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer).map(|text| Self::written(&text))
+        String::deserialize(deserializer).map(|text| Self::from_stored(&text))
     }
 }
 
-impl From<&ProjectId> for Subject {
+impl From<&ProjectId> for ChangeSubject {
     fn from(id: &ProjectId) -> Self {
         Self::Project(id.clone())
     }
 }
 
-impl From<&Account> for Subject {
+impl From<&Account> for ChangeSubject {
     fn from(account: &Account) -> Self {
         Self::Plan(account.clone().into())
     }
 }
 
-impl From<&OrgId> for Subject {
+impl From<&OrgId> for ChangeSubject {
     fn from(id: &OrgId) -> Self {
         Self::Org(id.clone())
     }
 }
 
-impl From<&TokenId> for Subject {
+impl From<&TokenId> for ChangeSubject {
     fn from(id: &TokenId) -> Self {
         Self::Token(id.clone())
     }
 }
 
-impl From<&UserId> for Subject {
+impl From<&UserId> for ChangeSubject {
     fn from(id: &UserId) -> Self {
         Self::User(id.clone())
     }
 }
 
-impl From<&CertificateId> for Subject {
+impl From<&CertificateId> for ChangeSubject {
     fn from(id: &CertificateId) -> Self {
         Self::Certificate(id.clone())
     }
@@ -275,24 +275,24 @@ mod tests {
         let body = "0123456789abcdefghij";
         let (user, org) = (UserId::from_body(body).unwrap(), OrgId::from_body(body).unwrap());
         for (subject, text) in [
-            (Subject::Project(ProjectId::from_body(body).unwrap()), "prj_0123456789abcdefghij"),
-            (Subject::Org(org.clone()), "org_0123456789abcdefghij"),
-            (Subject::User(user.clone()), "usr_0123456789abcdefghij"),
-            (Subject::Token(TokenId::from_body(body).unwrap()), "tok_0123456789abcdefghij"),
-            (Subject::Certificate(CertificateId::from_body(body).unwrap()), "crt_0123456789abcdefghij"),
-            (Subject::Plan(Account::Org(org).into()), "plan/org_0123456789abcdefghij"),
-            (Subject::Plan(Account::User(user).into()), "plan/usr_0123456789abcdefghij"),
+            (ChangeSubject::Project(ProjectId::from_body(body).unwrap()), "prj_0123456789abcdefghij"),
+            (ChangeSubject::Org(org.clone()), "org_0123456789abcdefghij"),
+            (ChangeSubject::User(user.clone()), "usr_0123456789abcdefghij"),
+            (ChangeSubject::Token(TokenId::from_body(body).unwrap()), "tok_0123456789abcdefghij"),
+            (ChangeSubject::Certificate(CertificateId::from_body(body).unwrap()), "crt_0123456789abcdefghij"),
+            (ChangeSubject::Plan(Account::Org(org).into()), "plan/org_0123456789abcdefghij"),
+            (ChangeSubject::Plan(Account::User(user).into()), "plan/usr_0123456789abcdefghij"),
         ] {
             assert_eq!(subject.to_string(), text);
             assert_eq!(text.parse(), Ok(subject.clone()));
             let json = serde_json::to_string(&subject).unwrap();
             assert_eq!(json, format!("\"{text}\""));
-            assert_eq!(serde_json::from_str::<Subject>(&json).unwrap(), subject);
+            assert_eq!(serde_json::from_str::<ChangeSubject>(&json).unwrap(), subject);
         }
         for bad in
             ["", "plan/", "plan/prj_0123456789abcdefghij", "planusr_0123456789abcdefghij", "dep_0123456789abcdefghij"]
         {
-            assert_eq!(bad.parse::<Subject>(), Err(IdError), "{bad}");
+            assert_eq!(bad.parse::<ChangeSubject>(), Err(IdError), "{bad}");
         }
     }
 
@@ -301,8 +301,8 @@ mod tests {
         let newer =
             r#"{"seq":7,"subject":"rgn_0123456789abcdefghij","hosts":["blog"],"epoch":"e-1","nonce":5,"new":true}"#;
         let change: RouteChange = serde_json::from_str(newer).unwrap();
-        assert_eq!(change.subject, Subject::Unknown("rgn_0123456789abcdefghij".into()));
-        assert_eq!(change.position().unwrap(), Position { epoch: "e-1".parse().unwrap(), seq: 7 });
+        assert_eq!(change.subject, ChangeSubject::Unknown("rgn_0123456789abcdefghij".into()));
+        assert_eq!(change.position().unwrap(), ChangePosition { epoch: "e-1".parse().unwrap(), seq: 7 });
         assert_eq!(serde_json::to_string(&change).unwrap(), newer.replace(r#","new":true"#, ""));
     }
 

@@ -18,7 +18,7 @@ const _: () = assert!(RANDOM_LEN == 11, "RANDOM_PARTS is 36 to the power of RAND
 const PREFIX_LEN: usize = 4;
 
 /// The text of an id. Stored inline so that a copy does not allocate: a gateway request makes about twenty.
-type Text = ArrayString<{ PREFIX_LEN + BODY_LEN }>;
+type IdText = ArrayString<{ PREFIX_LEN + BODY_LEN }>;
 
 /// The text is not an id of the expected kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -30,8 +30,8 @@ pub fn is_body(body: &str) -> bool {
     body.len() == BODY_LEN && body.bytes().all(|b| ALPHABET.contains(&b))
 }
 
-fn text(prefix: &str, body: impl IntoIterator<Item = u8>) -> Text {
-    let mut text = Text::new();
+fn text(prefix: &str, body: impl IntoIterator<Item = u8>) -> IdText {
+    let mut text = IdText::new();
     for byte in prefix.bytes().chain(body) {
         text.push(char::from(byte));
     }
@@ -56,7 +56,7 @@ fn digits<const N: usize>(mut number: u64) -> [u8; N] {
     digits
 }
 
-fn time_of(body: &str) -> Timestamp {
+fn parse_time(body: &str) -> Timestamp {
     let digits = body.chars().take(TIME_LEN).map(|digit| i64::from(digit.to_digit(36).unwrap_or(0)));
     Timestamp::from_unix_millis(digits.fold(0, |millis, digit| millis * 36 + digit))
 }
@@ -67,7 +67,7 @@ macro_rules! id {
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
         #[serde(transparent)]
         #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(value_type = String, pattern = $pattern))]
-        pub struct $name(Text);
+        pub struct $name(IdText);
 
         const _: () = assert!($prefix.len() == PREFIX_LEN, "a prefix has PREFIX_LEN characters");
 
@@ -87,7 +87,7 @@ macro_rules! id {
 
             /// Returns the creation time, to the millisecond.
             pub fn time(&self) -> Timestamp {
-                time_of(self.body())
+                parse_time(self.body())
             }
 
             /// Returns the id without its prefix.

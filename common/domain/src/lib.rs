@@ -43,8 +43,8 @@ pub mod traffic;
 pub mod usage;
 
 pub use account::Account;
-pub use addresses::{Addresses, HostKey};
-pub use changes::{Epoch, Position, RouteChange, Subject, Touched};
+pub use addresses::{HostKey, PlatformAddresses};
+pub use changes::{ChangePosition, ChangeSubject, Epoch, PendingChange, RouteChange};
 pub use clock::{Clock, Timestamp};
 pub use email::EmailAddress;
 pub use hostname::Hostname;
@@ -57,7 +57,7 @@ pub use opaque::OpaqueSecret;
 pub use patch::Patch;
 pub use payer::Payer;
 pub use paying_account::PayingAccount;
-pub use site::{Gate, Site, SiteKind};
+pub use site::{Site, SiteGate, SiteKind};
 pub use size::size;
 
 /// The brand in identifiers: token prefix, `X-Svc-*` headers, model namespace, client name.

@@ -1,7 +1,7 @@
 //! Single lines of text that people write: labels, names, lines of an invoice.
 //!
-//! Every single-line field is validated by [`checked`], so that all accept the same text; text from others that is only
-//! displayed goes through [`visible`].
+//! Every single-line field is validated by [`validate`], so that all accept the same text; text from others that is only
+//! displayed goes through [`strip_hidden`].
 
 /// The reason a text is not a valid line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -15,7 +15,7 @@ pub enum LineError {
 }
 
 /// Returns the text trimmed, possibly to nothing, if it has at most `most` characters.
-pub fn checked(text: &str, most: usize) -> Result<&str, LineError> {
+pub fn validate(text: &str, most: usize) -> Result<&str, LineError> {
     if text.chars().count() > most {
         return Err(LineError::Length);
     }
@@ -24,7 +24,7 @@ pub fn checked(text: &str, most: usize) -> Result<&str, LineError> {
 }
 
 /// Returns at most `most` characters of a foreign text, without those rejected by [`is_hidden`].
-pub fn visible(text: &str, most: usize) -> String {
+pub fn strip_hidden(text: &str, most: usize) -> String {
     text.chars().filter(|&c| !is_hidden(c)).take(most).collect()
 }
 
@@ -50,7 +50,7 @@ fn is_dot(c: char) -> bool {
 pub fn has_hidden(text: &str) -> bool {
     let mut before = ' ';
     text.chars().any(|c| {
-        let is_hidden = is_hidden(c) && !(is_part_of_pictogram(c) && is_pictogram(before));
+        let is_hidden = is_hidden(c) && !(is_pictogram_modifier(c) && is_pictogram(before));
         before = c;
         is_hidden
     })
@@ -67,7 +67,7 @@ pub fn is_hidden(c: char) -> bool {
 }
 
 /// Returns whether `c` is the joiner or a variation selector.
-fn is_part_of_pictogram(c: char) -> bool {
+fn is_pictogram_modifier(c: char) -> bool {
     matches!(c, '\u{200d}' | '\u{fe0e}' | '\u{fe0f}')
 }
 
@@ -120,11 +120,11 @@ mod tests {
 
     #[test]
     fn a_line_is_trimmed_and_counted_in_characters() {
-        assert_eq!(checked("  my laptop ", 20), Ok("my laptop"));
-        assert_eq!(checked(" \t", 20), Ok(""));
-        assert_eq!((checked(&"é".repeat(3), 3), checked(&"é".repeat(4), 3)), (Ok("ééé"), Err(LineError::Length)));
-        assert_eq!(checked("a\nb", 20), Err(LineError::Hidden));
-        assert_eq!(visible("a\u{202e}b\r\nc\u{200b}d", 3), "abc");
+        assert_eq!(validate("  my laptop ", 20), Ok("my laptop"));
+        assert_eq!(validate(" \t", 20), Ok(""));
+        assert_eq!((validate(&"é".repeat(3), 3), validate(&"é".repeat(4), 3)), (Ok("ééé"), Err(LineError::Length)));
+        assert_eq!(validate("a\nb", 20), Err(LineError::Hidden));
+        assert_eq!(strip_hidden("a\u{202e}b\r\nc\u{200b}d", 3), "abc");
     }
 
     #[test]

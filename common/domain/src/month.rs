@@ -20,12 +20,12 @@ pub struct MonthError;
 
 impl Month {
     /// Returns the month that contains `instant`.
-    pub fn of(instant: Timestamp) -> Self {
-        Self::containing(instant.as_datetime().date())
+    pub fn from_timestamp(instant: Timestamp) -> Self {
+        Self::from_date(instant.as_datetime().date())
     }
 
     /// Returns the month that contains `day`.
-    pub fn containing(day: Date) -> Self {
+    pub fn from_date(day: Date) -> Self {
         Self { first: day.replace_day(1).unwrap_or(day) }
     }
 
@@ -38,7 +38,7 @@ impl Month {
     #[must_use]
     pub fn next(self) -> Self {
         // No month has more than 31 days, so 31 days after the first lie in the next month.
-        Self::containing(self.first.checked_add(time::Duration::days(31)).unwrap_or(self.first))
+        Self::from_date(self.first.checked_add(time::Duration::days(31)).unwrap_or(self.first))
     }
 
     /// Returns the start of the month.

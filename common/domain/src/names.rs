@@ -90,7 +90,7 @@ fn check_chosen(name: &str) -> Result<(), NameError> {
 }
 
 /// Returns whether new projects and organizations cannot take a name, independent of how the platform's hosts are
-/// called. For those see [`Addresses::reserves`](super::Addresses::reserves).
+/// called. For those see [`PlatformAddresses::reserves`](super::PlatformAddresses::reserves).
 pub fn is_reserved(name: &str) -> bool {
     RESERVED.contains(&name) || WELL_KNOWN.contains(&name)
 }

@@ -9,14 +9,14 @@ use ipnet::IpNet;
 
 /// Networks in CIDR form; a single address is a network of one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Networks(Vec<IpNet>);
+pub struct NetworkSet(Vec<IpNet>);
 
 /// The text is neither an address nor `address/prefix`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not an address or a network like 10.0.0.0/8")]
 pub struct NetworkError(String);
 
-impl Networks {
+impl NetworkSet {
     /// Parses a list of addresses and networks.
     pub fn parse(list: &[String]) -> Result<Self, NetworkError> {
         let network = |text: &String| {
@@ -61,7 +61,7 @@ const NAT64: &str = "64:ff9b::/96";
 /// 6to4 (RFC 3056): an IPv4 address follows the prefix.
 const SIX_TO_FOUR: &str = "2002::/16";
 
-static SPECIAL: LazyLock<Special> = LazyLock::new(|| Special {
+static SPECIAL: LazyLock<SpecialNetworks> = LazyLock::new(|| SpecialNetworks {
     v4: constants(&SPECIAL_V4),
     v6: constants(&SPECIAL_V6),
     global_v6: constants(&[GLOBAL_V6]),
@@ -69,16 +69,16 @@ static SPECIAL: LazyLock<Special> = LazyLock::new(|| Special {
     six_to_four: constants(&[SIX_TO_FOUR]),
 });
 
-struct Special {
-    v4: Networks,
-    v6: Networks,
-    global_v6: Networks,
-    nat64: Networks,
-    six_to_four: Networks,
+struct SpecialNetworks {
+    v4: NetworkSet,
+    v6: NetworkSet,
+    global_v6: NetworkSet,
+    nat64: NetworkSet,
+    six_to_four: NetworkSet,
 }
 
-fn constants(list: &[&str]) -> Networks {
-    Networks(list.iter().filter_map(|network| network.parse().ok()).collect())
+fn constants(list: &[&str]) -> NetworkSet {
+    NetworkSet(list.iter().filter_map(|network| network.parse().ok()).collect())
 }
 
 /// Returns whether `address` is globally reachable: not in a network that IANA reserves, whichever way an IPv4 address
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn every_constant_is_a_network() {
-        let Special { v4, v6, global_v6, nat64, six_to_four } = &*SPECIAL;
+        let SpecialNetworks { v4, v6, global_v6, nat64, six_to_four } = &*SPECIAL;
         let counts = [v4, v6, global_v6, nat64, six_to_four].map(|networks| networks.0.len());
         assert_eq!(counts, [SPECIAL_V4.len(), SPECIAL_V6.len(), 1, 1, 1]);
     }
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn networks_hold_their_addresses() {
         let networks =
-            Networks::parse(&["10.0.0.0/8".into(), "::1".into(), "2001:db8::/32".into(), " 192.0.2.77/24 ".into()])
+            NetworkSet::parse(&["10.0.0.0/8".into(), "::1".into(), "2001:db8::/32".into(), " 192.0.2.77/24 ".into()])
                 .unwrap();
         for inside in ["10.255.0.1", "::1", "2001:db8:1::7", "::ffff:10.0.0.1", "192.0.2.1"] {
             assert!(networks.contains(inside.parse().unwrap()), "{inside}");
@@ -180,9 +180,9 @@ mod tests {
         for outside in ["11.0.0.1", "::2", "2001:db9::"] {
             assert!(!networks.contains(outside.parse().unwrap()), "{outside}");
         }
-        assert!(Networks::parse(&["0.0.0.0/0".into()]).unwrap().contains("203.0.113.9".parse().unwrap()));
+        assert!(NetworkSet::parse(&["0.0.0.0/0".into()]).unwrap().contains("203.0.113.9".parse().unwrap()));
         for bad in ["10.0.0.0/33", "ten", "10.0.0.0/", ""] {
-            assert!(Networks::parse(&[bad.into()]).is_err(), "{bad}");
+            assert!(NetworkSet::parse(&[bad.into()]).is_err(), "{bad}");
         }
     }
 }

@@ -45,7 +45,7 @@ impl DisplayName {
 impl FromStr for DisplayName {
     type Err = DisplayNameError;
     fn from_str(text: &str) -> Result<Self, DisplayNameError> {
-        match line::checked(text, limits::DISPLAY_NAME_CHARS) {
+        match line::validate(text, limits::DISPLAY_NAME_CHARS) {
             Ok("") | Err(LineError::Length) => Err(DisplayNameError::Length),
             Err(LineError::Hidden) => Err(DisplayNameError::Control),
             Ok(name) => Ok(Self(name.to_owned())),

@@ -2,7 +2,7 @@
 //! create bounds nothing, so every bound names its payer.
 //!
 //! Three lists hold them: rates are `Bucket`s in `admin/src/rates.rs`, plan allowances are
-//! [`Limit`](crate::plans::Limit)s, and persistent rows are [`TABLES`], which a test compares with the schema. The
+//! [`LimitKind`](crate::plans::LimitKind)s, and persistent rows are [`TABLES`], which a test compares with the schema. The
 //! edge's own bounds are in `edge/src/limits`.
 
 /// The person, account, client or thing under which a bound is counted.
@@ -35,7 +35,7 @@ pub enum Payer {
 
 /// The rows of a table, and the bound on their number.
 #[derive(Debug, Clone, Copy)]
-pub struct Rows {
+pub struct TableBound {
     /// The table.
     pub table: &'static str,
     /// The payer of the rows.
@@ -44,12 +44,12 @@ pub struct Rows {
     pub bound: &'static str,
 }
 
-const fn rows(table: &'static str, payer: Payer, bound: &'static str) -> Rows {
-    Rows { table, payer, bound }
+const fn rows(table: &'static str, payer: Payer, bound: &'static str) -> TableBound {
+    TableBound { table, payer, bound }
 }
 
 /// All tables of the schema, without partitions.
-pub const TABLES: &[Rows] = &[
+pub const TABLES: &[TableBound] = &[
     rows("account_suspensions", Payer::Platform, "one for each account that the operator suspends"),
     rows("acme_accounts", Payer::Platform, "one for each authority and key"),
     rows("acme_budgets", Payer::Platform, "a few for each custom domain; one that is full again is forgotten"),

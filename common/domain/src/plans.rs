@@ -1,6 +1,6 @@
 //! Plans: the limits of an account, and its price.
 //!
-//! An account is on the plan of its subscription, or else on the cheapest. [`Allowance`] checks usage against a plan.
+//! An account is on the plan of its subscription, or else on the cheapest. [`PlanAllowance`] checks usage against a plan.
 
 mod allowance;
 
@@ -14,7 +14,7 @@ use super::{
     usage::Microcents,
 };
 
-pub use self::allowance::{Allowance, Limit, LimitReached};
+pub use self::allowance::{LimitKind, LimitReached, PlanAllowance};
 
 /// The configured plans, by id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,20 +116,20 @@ impl Plans {
     ///
     /// A subscription to a plan that was removed from the configuration gets the limits of the most expensive one:
     /// editing a file must not take away what somebody pays for. Prices never come from here: see [`Plans::find`].
-    pub fn plan_of(&self, subscribed: Option<&str>) -> Option<(&str, &Plan)> {
+    pub fn plan_for(&self, subscribed: Option<&str>) -> Option<(&str, &Plan)> {
         let Some(id) = subscribed else { return self.default_plan() };
         self.0.get_key_value(id).map(|(id, plan)| (id.as_str(), plan)).or_else(|| self.by_price().pop())
     }
 
-    /// Returns the limits of [`Plans::plan_of`], or [`PlanLimits::NOTHING`] when the configuration has no plans.
-    pub fn limits_of(&self, subscribed: Option<&str>) -> PlanLimits {
-        self.plan_of(subscribed).map_or(PlanLimits::NOTHING, |(_, plan)| plan.limits)
+    /// Returns the limits of [`Plans::plan_for`], or [`PlanLimits::NOTHING`] when the configuration has no plans.
+    pub fn limits_for(&self, subscribed: Option<&str>) -> PlanLimits {
+        self.plan_for(subscribed).map_or(PlanLimits::NOTHING, |(_, plan)| plan.limits)
     }
 
-    /// Returns [`Plans::limits_of`], with AI credit and organizations capped by the plan `charged` for this month if
+    /// Returns [`Plans::limits_for`], with AI credit and organizations capped by the plan `charged` for this month if
     /// that is cheaper because of a later upgrade. A plan that was removed from the configuration is not compared.
-    pub fn paid_limits_of(&self, subscribed: Option<&str>, charged: Option<&str>) -> PlanLimits {
-        let limits = self.limits_of(subscribed);
+    pub fn paid_limits_for(&self, subscribed: Option<&str>, charged: Option<&str>) -> PlanLimits {
+        let limits = self.limits_for(subscribed);
         let plans = subscribed.and_then(|id| self.find(id)).zip(charged.and_then(|id| self.find(id)));
         match plans {
             Some((plan, charged)) if charged.price_cents < plan.price_cents => {
@@ -142,19 +142,24 @@ impl Plans {
 
     /// Returns the allowance of an account that is subscribed to `subscribed`, or to nothing, was charged for the plan
     /// `charged` this month, and moves to the plan `next`, if any, next month.
-    pub fn allowance_of(&self, subscribed: Option<&str>, charged: Option<&str>, next: Option<&str>) -> Allowance<'_> {
-        let limits = self.paid_limits_of(subscribed, charged);
+    pub fn allowance_for(
+        &self,
+        subscribed: Option<&str>,
+        charged: Option<&str>,
+        next: Option<&str>,
+    ) -> PlanAllowance<'_> {
+        let limits = self.paid_limits_for(subscribed, charged);
         let next = next.and_then(|next| self.find(next));
-        Allowance::new(self, next.map_or(limits, |next| limits.with_room_in(&next.limits)))
+        PlanAllowance::new(self, next.map_or(limits, |next| limits.with_room_in(&next.limits)))
     }
 
     /// Returns the smallest number of deployments that any plan keeps per project.
-    pub fn least_deployments(&self) -> u32 {
+    pub fn min_deployments(&self) -> u32 {
         self.0.values().map(|plan| plan.limits.deployments).min().unwrap_or_default()
     }
 
     /// Returns the most deployments that any of the plans `ids` keeps per project; `None` if none is configured.
-    pub fn most_deployments<'p>(&self, ids: impl IntoIterator<Item = &'p str>) -> Option<u32> {
+    pub fn max_deployments<'p>(&self, ids: impl IntoIterator<Item = &'p str>) -> Option<u32> {
         ids.into_iter().filter_map(|id| self.find(id)).map(|plan| plan.limits.deployments).max()
     }
 
@@ -289,17 +294,17 @@ mod tests {
     #[test]
     fn credit_and_organizations_follow_what_was_paid() {
         let plans = Plans::default();
-        let credit = |plan, charged| plans.paid_limits_of(Some(plan), charged).ai_credit_cents;
+        let credit = |plan, charged| plans.paid_limits_for(Some(plan), charged).ai_credit_cents;
         assert_eq!((credit("business", Some("pro")), credit("business", Some("business"))), (3_000, 15_000));
         // Nothing was charged, the plan is cheaper than the charged one, or one of them was removed.
         assert_eq!((credit("business", None), credit("pro", Some("business"))), (15_000, 3_000));
         assert_eq!((credit("business", Some("gone")), credit("gone", Some("pro"))), (15_000, 15_000));
-        assert_eq!(plans.paid_limits_of(None, None), plans.limits_of(None));
-        let upgraded = plans.paid_limits_of(Some("business"), Some("pro"));
+        assert_eq!(plans.paid_limits_for(None, None), plans.limits_for(None));
+        let upgraded = plans.paid_limits_for(Some("business"), Some("pro"));
         assert_eq!(upgraded.orgs, 500);
         assert_eq!(
             PlanLimits { ai_credit_cents: 15_000, orgs: 2_500, ..upgraded },
-            plans.limits_of(Some("business")),
+            plans.limits_for(Some("business")),
             "credit and organizations alone"
         );
     }
@@ -307,9 +312,9 @@ mod tests {
     #[test]
     fn a_subscription_has_its_plan_and_a_retired_one_the_dearest() {
         let plans = Plans::default();
-        let id = |subscribed| plans.plan_of(subscribed).unwrap().0;
+        let id = |subscribed| plans.plan_for(subscribed).unwrap().0;
         assert_eq!((id(None), id(Some("pro")), id(Some("pro-2025"))), ("free", "pro", "business"));
         let none = Plans(BTreeMap::new());
-        assert_eq!((none.plan_of(Some("pro")), none.limits_of(None)), (None, PlanLimits::NOTHING));
+        assert_eq!((none.plan_for(Some("pro")), none.limits_for(None)), (None, PlanLimits::NOTHING));
     }
 }

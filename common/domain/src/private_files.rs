@@ -1,8 +1,8 @@
 //! Private files in published folders: recognized by name, and keys also by content.
 //!
-//! The client and the console leave out what is surely private ([`kind_of_path`], [`holds_key`]). The server, which
+//! The client and the console leave out what is surely private ([`kind_by_path`], [`holds_key`]). The server, which
 //! cannot ask, publishes everything it received and warns, including about possible page data
-//! ([`possible_kind_of_path`]). The console has the same names in `private.ts`; both are tested against the paths of
+//! ([`possible_kind_by_path`]). The console has the same names in `private.ts`; both are tested against the paths of
 //! `private_files/cases.txt`.
 
 /// The content of a private file.
@@ -171,27 +171,27 @@ const KEYLESS_ENDINGS: [&str; 36] = [
 const REPOSITORIES: [&str; 5] = [".git", ".hg", ".svn", ".bzr", ".jj"];
 
 /// Returns the kind of private content that a file or folder of this name, or the file it is a backup of, surely holds.
-pub fn kind_of_name(name: &str) -> Option<PrivateKind> {
+pub fn kind_by_name(name: &str) -> Option<PrivateKind> {
     // File systems of macOS and Windows ignore case.
     let name = &*name.to_ascii_lowercase();
-    of_name_or_original(name, kind_of_original)
+    by_name_or_original(name, kind_by_original_name)
 }
 
 /// Returns the kind of private content that the file at `path` surely or possibly holds.
-pub fn possible_kind_of_path(path: &str) -> Option<PrivateKind> {
-    kind_of_path(path).or_else(|| {
+pub fn possible_kind_by_path(path: &str) -> Option<PrivateKind> {
+    kind_by_path(path).or_else(|| {
         let name = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
         let is_possible = |name: &str| {
             let is_begun = POSSIBLE_BEGINNINGS.iter().any(|beginning| name.starts_with(beginning));
-            (POSSIBLE_CREDENTIALS.contains(&name) || is_begun && has_one_of(name, &[".json"]))
+            (POSSIBLE_CREDENTIALS.contains(&name) || is_begun && has_any_suffix(name, &[".json"]))
                 .then_some(PrivateKind::Credentials)
         };
-        of_name_or_original(&name, is_possible)
+        by_name_or_original(&name, is_possible)
     })
 }
 
 /// Calls `ask` with a name, then with the name of the file that it is an earlier version of.
-fn of_name_or_original<T>(name: &str, ask: impl Fn(&str) -> Option<T>) -> Option<T> {
+fn by_name_or_original<T>(name: &str, ask: impl Fn(&str) -> Option<T>) -> Option<T> {
     ask(name).or_else(|| {
         let original = without_backup_marks(name);
         if original == name {
@@ -223,7 +223,7 @@ pub fn without_backup_marks(name: &str) -> &str {
     name
 }
 
-fn kind_of_original(name: &str) -> Option<PrivateKind> {
+fn kind_by_original_name(name: &str) -> Option<PrivateKind> {
     let is_one_of = |names: &[&str]| names.contains(&name);
     if ENVIRONMENTS.iter().any(|environment| is_environment(name, environment))
         || is_one_of(&[".envrc", ".flaskenv"])
@@ -232,10 +232,10 @@ fn kind_of_original(name: &str) -> Option<PrivateKind> {
         Some(PrivateKind::Environment)
     } else if is_one_of(&CREDENTIALS) || is_kubeconfig(name) || is_client_secret(name) {
         Some(PrivateKind::Credentials)
-    } else if is_one_of(&KEYS) || has_one_of(name, &KEY_ENDINGS) {
+    } else if is_one_of(&KEYS) || has_any_suffix(name, &KEY_ENDINGS) {
         Some(PrivateKind::Keys)
     } else if name == ".terraform"
-        || has_one_of(name, &[".tfstate", ".tfvars", ".tfvars.json"])
+        || has_any_suffix(name, &[".tfstate", ".tfvars", ".tfvars.json"])
         || name.contains(".tfstate.")
     {
         Some(PrivateKind::State)
@@ -247,7 +247,7 @@ fn kind_of_original(name: &str) -> Option<PrivateKind> {
 }
 
 /// Returns the kind of private content that the file at `path` surely holds, by its name or a parent folder's.
-pub fn kind_of_path(path: &str) -> Option<PrivateKind> {
+pub fn kind_by_path(path: &str) -> Option<PrivateKind> {
     let mut folder = "";
     path.split('/').find_map(|name| {
         let kind = kind_in(folder, name);
@@ -260,12 +260,12 @@ pub fn kind_of_path(path: &str) -> Option<PrivateKind> {
 pub fn kind_in(folder: &str, name: &str) -> Option<PrivateKind> {
     let is_pair =
         |&(in_folder, file): &(&str, &str)| folder.eq_ignore_ascii_case(in_folder) && name.eq_ignore_ascii_case(file);
-    kind_of_name(name).or_else(|| CREDENTIALS_IN.iter().any(is_pair).then_some(PrivateKind::Credentials))
+    kind_by_name(name).or_else(|| CREDENTIALS_IN.iter().any(is_pair).then_some(PrivateKind::Credentials))
 }
 
 /// Returns whether a file of this name may hold a private key, so that its content must be checked with [`holds_key`].
 pub fn may_hold_key(name: &str) -> bool {
-    !has_one_of(&name.to_ascii_lowercase(), &KEYLESS_ENDINGS)
+    !has_any_suffix(&name.to_ascii_lowercase(), &KEYLESS_ENDINGS)
 }
 
 /// Returns whether the file of this name and beginning ([`KEY_SEARCH_BYTES`]) holds a private key.
@@ -274,7 +274,9 @@ pub fn may_hold_key(name: &str) -> bool {
 pub fn holds_key(name: &str, beginning: &[u8]) -> bool {
     let name = name.to_ascii_lowercase();
     let original = without_backup_marks(&name);
-    if has_one_of(original, &POSSIBLE_KEY_ENDINGS) || original.starts_with("id_") && !has_one_of(original, &[".pub"]) {
+    if has_any_suffix(original, &POSSIBLE_KEY_ENDINGS)
+        || original.starts_with("id_") && !has_any_suffix(original, &[".pub"])
+    {
         return has_private_key(beginning);
     }
     if !may_hold_key(&name) {
@@ -331,10 +333,10 @@ fn is_kubeconfig(name: &str) -> bool {
 }
 
 fn is_client_secret(name: &str) -> bool {
-    has_one_of(name, &[".json"]) && CREDENTIAL_BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
+    has_any_suffix(name, &[".json"]) && CREDENTIAL_BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
 }
 
-fn has_one_of(name: &str, endings: &[&str]) -> bool {
+fn has_any_suffix(name: &str, endings: &[&str]) -> bool {
     endings.iter().any(|ending| name.ends_with(ending))
 }
 
@@ -349,7 +351,7 @@ mod tests {
         let mut seen = 0;
         for line in CASES.lines().filter(|line| !line.starts_with("# ")) {
             let (wanted, path) = line.split_once(' ').expect("a verdict and a path");
-            let verdict = match (kind_of_path(path), possible_kind_of_path(path)) {
+            let verdict = match (kind_by_path(path), possible_kind_by_path(path)) {
                 (Some(_), Some(_)) => "out",
                 (None, Some(_)) => "said",
                 (None, None) => "open",
@@ -371,7 +373,7 @@ mod tests {
             (".bash_history", PrivateKind::History),
             (".git/config", PrivateKind::Repository),
         ] {
-            assert_eq!(kind_of_path(path), Some(kind), "{path}");
+            assert_eq!(kind_by_path(path), Some(kind), "{path}");
         }
     }
 

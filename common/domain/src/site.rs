@@ -18,7 +18,7 @@ pub struct Site {
     /// The kind of address.
     pub kind: SiteKind,
     /// The visitors who may see the site.
-    pub gate: Gate,
+    pub gate: SiteGate,
     /// The project's access version: the version a gate cookie must carry.
     pub access_version: i64,
     /// The time from which the site is no longer served.
@@ -34,7 +34,7 @@ pub struct Site {
 impl Site {
     /// Returns whether the owner has used up the month's bandwidth. Calls `now()` only when it matters.
     pub fn is_over_bandwidth(&self, now: impl FnOnce() -> Timestamp) -> bool {
-        self.bandwidth_used_up.is_some_and(|month| month == Month::of(now()))
+        self.bandwidth_used_up.is_some_and(|month| month == Month::from_timestamp(now()))
     }
 }
 
@@ -76,7 +76,7 @@ pub enum SiteKind {
 
 /// The visitors who may see a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Gate {
+pub enum SiteGate {
     /// Every visitor.
     Public,
     /// Visitors who know the password, with its argon2id hash.
@@ -98,7 +98,7 @@ mod tests {
             deployment: None,
             live: None,
             kind: SiteKind::Live,
-            gate: Gate::Public,
+            gate: SiteGate::Public,
             access_version: 0,
             expires_at: None,
             suspended: None,

@@ -12,14 +12,14 @@ use time::Date;
 pub use self::{
     amounts::{Microcents, MonthlyLimit, MonthlyLimitError},
     ending::Ending,
-    prices::{Assumed, Charge, Prices, TokenKinds},
+    prices::{AssumedKinds, CompletionCharge, ModelPrices, TokenKinds},
 };
 use super::{Account, CompletionId, Timestamp, TokenId, month::Month};
 
 /// The accuracy of a completion's recorded usage. More accurate usage replaces less accurate, never the reverse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "WrittenCertainty", into = "WrittenCertainty")]
-pub enum Certainty {
+#[serde(from = "SerializedCertainty", into = "SerializedCertainty")]
+pub enum UsageCertainty {
     /// Only the reservation is known.
     Reserved,
     /// Estimated from the part of the response that was seen.
@@ -34,7 +34,7 @@ pub enum Certainty {
     Failed,
 }
 
-impl Certainty {
+impl UsageCertainty {
     /// Returns the number stored in usage records.
     pub fn number(self) -> i16 {
         match self {
@@ -49,26 +49,26 @@ impl Certainty {
 
 /// The serialized form, readable by all versions. Versions that know only estimates and reports read the first field.
 #[derive(Serialize, Deserialize)]
-struct WrittenCertainty {
+struct SerializedCertainty {
     estimated: bool,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     seen: bool,
 }
 
-impl From<WrittenCertainty> for Certainty {
-    fn from(written: WrittenCertainty) -> Self {
+impl From<SerializedCertainty> for UsageCertainty {
+    fn from(written: SerializedCertainty) -> Self {
         match written {
-            WrittenCertainty { estimated: false, .. } => Self::Reported,
-            WrittenCertainty { seen: true, .. } => Self::Seen,
-            WrittenCertainty { .. } => Self::Reserved,
+            SerializedCertainty { estimated: false, .. } => Self::Reported,
+            SerializedCertainty { seen: true, .. } => Self::Seen,
+            SerializedCertainty { .. } => Self::Reserved,
         }
     }
 }
 
-impl From<Certainty> for WrittenCertainty {
-    fn from(certainty: Certainty) -> Self {
-        let estimated = matches!(certainty, Certainty::Reserved | Certainty::Seen);
-        Self { estimated, seen: certainty == Certainty::Seen }
+impl From<UsageCertainty> for SerializedCertainty {
+    fn from(certainty: UsageCertainty) -> Self {
+        let estimated = matches!(certainty, UsageCertainty::Reserved | UsageCertainty::Seen);
+        Self { estimated, seen: certainty == UsageCertainty::Seen }
     }
 }
 
@@ -90,9 +90,9 @@ pub struct UsageDetails {
     pub kinds: TokenKinds,
     /// The kinds that were charged at the higher price because the provider did not report them.
     #[serde(skip_serializing_if = "is_default")]
-    pub assumed: Assumed,
+    pub assumed: AssumedKinds,
     /// How the completion ended.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "ending::known")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "ending::deserialize_known")]
     pub ending: Option<Ending>,
 }
 
@@ -120,10 +120,10 @@ pub struct UsageRow {
     pub completion: u64,
     /// The accuracy of the token counts.
     #[serde(flatten)]
-    pub certainty: Certainty,
+    pub certainty: UsageCertainty,
     /// The price.
     pub cost: Microcents,
-    /// The charge that [`Self::set_unheard`] applies if the completion's end stays unknown. `None` once the end is
+    /// The charge that [`Self::charge_lost`] applies if the completion's end stays unknown. `None` once the end is
     /// known, and in rows of versions without this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub likely: Option<LikelyUsage>,
@@ -142,16 +142,16 @@ impl UsageRow {
 
     /// Returns whether the token counts are estimates, because the provider or the edge failed before reporting them.
     pub fn is_estimated(&self) -> bool {
-        matches!(self.certainty, Certainty::Reserved | Certainty::Seen)
+        matches!(self.certainty, UsageCertainty::Reserved | UsageCertainty::Seen)
     }
 
     /// Applies the charge for a completion that was never settled, unless its usage is known.
-    pub fn set_unheard(&mut self) {
-        if self.certainty == Certainty::Reserved {
+    pub fn charge_lost(&mut self) {
+        if self.certainty == UsageCertainty::Reserved {
             self.details.ending = Some(Ending::Lost);
         }
         if let Some(likely) = self.likely.take()
-            && self.certainty == Certainty::Reserved
+            && self.certainty == UsageCertainty::Reserved
         {
             (self.prompt, self.cost) = (likely.prompt, likely.cost);
         }
@@ -160,23 +160,23 @@ impl UsageRow {
     /// Turns the row into a spare reservation, which has used nothing until a request takes it.
     pub fn set_spare(&mut self) {
         self.set_unused();
-        self.certainty = Certainty::Reserved;
+        self.certainty = UsageCertainty::Reserved;
     }
 
     /// Returns whether this is a spare reservation that no request has taken. A request reserves at least one token.
     pub fn is_spare(&self) -> bool {
-        self.certainty == Certainty::Reserved && self.tokens() == 0
+        self.certainty == UsageCertainty::Reserved && self.tokens() == 0
     }
 
     /// Marks the completion as having used nothing.
     pub fn set_unused(&mut self) {
         (self.likely, self.details) = (None, UsageDetails::default());
-        (self.prompt, self.completion, self.cost, self.certainty) = (0, 0, Microcents(0), Certainty::Unused);
+        (self.prompt, self.completion, self.cost, self.certainty) = (0, 0, Microcents(0), UsageCertainty::Unused);
     }
 
     /// Returns whether the completion is known to have used nothing.
     pub fn is_unused(&self) -> bool {
-        matches!(self.certainty, Certainty::Unused | Certainty::Failed)
+        matches!(self.certainty, UsageCertainty::Unused | UsageCertainty::Failed)
     }
 
     /// Returns the UTC day that is charged.
@@ -186,13 +186,13 @@ impl UsageRow {
 
     /// Returns the UTC month that is charged.
     pub fn month(&self) -> Month {
-        Month::of(self.at)
+        Month::from_timestamp(self.at)
     }
 }
 
 /// The usage of an account as stored in Postgres, to load into a Redis that lacks it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Base {
+pub struct StoredUsage {
     /// The day.
     pub day: Date,
     /// Number of the account's writes included.
@@ -209,7 +209,7 @@ pub struct Base {
 
 /// The usage of an account as of one of its writes. A higher version is newer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Spent {
+pub struct AccountUsage {
     /// Number of the account's writes included.
     pub version: i64,
     /// Tokens used on the day.
@@ -220,20 +220,20 @@ pub struct Spent {
 
 /// The usage of an account on a day, after one of our writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DaySpent {
+pub struct DayUsage {
     /// The account.
     pub account: Account,
     /// The day.
     pub day: Date,
     /// The usage of the day and its month.
-    pub spent: Spent,
+    pub spent: AccountUsage,
     /// The usage of the keys that the write affected.
-    pub keys: Vec<KeySpent>,
+    pub keys: Vec<KeyCost>,
 }
 
 /// The cost of a key in a month, after a write of its account.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeySpent {
+pub struct KeyCost {
     /// The key.
     pub token: TokenId,
     /// Cost of the month.
@@ -256,7 +256,7 @@ mod tests {
             provider: "a".into(),
             prompt: 12,
             completion: 40,
-            certainty: Certainty::Reported,
+            certainty: UsageCertainty::Reported,
             cost: Microcents(4711),
             likely: None,
             details: UsageDetails::default(),
@@ -266,7 +266,7 @@ mod tests {
         assert!(!of_before.contains("details"), "{of_before}");
         assert_eq!(serde_json::from_str::<UsageRow>(&of_before).unwrap(), bare);
         let kinds = TokenKinds { cached: Some(5), reasoning: Some(0), ..TokenKinds::default() };
-        let details = UsageDetails { kinds, assumed: Assumed::from(2), ending: Some(Ending::Length) };
+        let details = UsageDetails { kinds, assumed: AssumedKinds::from(2), ending: Some(Ending::Length) };
         let row = UsageRow { details, ..bare.clone() };
         let json = serde_json::to_string(&row).unwrap();
         assert!(
@@ -281,8 +281,8 @@ mod tests {
             .replace("\"cached\":5", "\"video\":5");
         let read = serde_json::from_str::<UsageRow>(&later).unwrap();
         assert_eq!((read.details.ending, read.details.kinds.cached, read.cost), (None, None, row.cost));
-        let mut unheard = UsageRow { certainty: Certainty::Reserved, ..bare };
-        unheard.set_unheard();
+        let mut unheard = UsageRow { certainty: UsageCertainty::Reserved, ..bare };
+        unheard.charge_lost();
         assert_eq!(unheard.details.ending, Some(Ending::Lost));
         unheard.set_unused();
         assert_eq!(unheard.details, UsageDetails::default());

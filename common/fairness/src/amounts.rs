@@ -9,50 +9,50 @@ use std::{
 
 use ahash::HashMap;
 
-use super::{Payer, Refused, payer::GROUP_DIVISOR};
+use super::{Payer, ShareError, payer::GROUP_DIVISOR};
 
 /// A shared amount. Clones share it.
-pub struct Amounts<K: Payer> {
-    shared: Arc<Shared<K>>,
+pub struct AmountLimit<K: Payer> {
+    shared: Arc<SharedAmount<K>>,
 }
 
 /// A part of an amount, returned on drop.
 #[must_use = "what is dropped is given back"]
-pub struct Held<K: Payer> {
-    shared: Arc<Shared<K>>,
+pub struct HeldAmount<K: Payer> {
+    shared: Arc<SharedAmount<K>>,
     key: K,
     group: Option<K::Group>,
     amount: u64,
 }
 
-struct Shared<K: Payer> {
+struct SharedAmount<K: Payer> {
     total: u64,
     share: u64,
-    state: Mutex<State<K>>,
+    state: Mutex<AmountState<K>>,
 }
 
-struct State<K: Payer> {
+struct AmountState<K: Payer> {
     held: u64,
     keys: HashMap<K, u64>,
     groups: HashMap<K::Group, u64>,
 }
 
-impl<K: Payer> Clone for Amounts<K> {
+impl<K: Payer> Clone for AmountLimit<K> {
     fn clone(&self) -> Self {
         Self { shared: self.shared.clone() }
     }
 }
 
-impl<K: Payer> Amounts<K> {
+impl<K: Payer> AmountLimit<K> {
     /// Creates an amount of which all keys together hold at most `total`, and one key at most `share`.
     pub fn new(total: u64, share: u64) -> Self {
-        let state = Mutex::new(State { held: 0, keys: HashMap::default(), groups: HashMap::default() });
-        Self { shared: Arc::new(Shared { total, share, state }) }
+        let state = Mutex::new(AmountState { held: 0, keys: HashMap::default(), groups: HashMap::default() });
+        Self { shared: Arc::new(SharedAmount { total, share, state }) }
     }
 
-    /// Starts with nothing held; add to it with [`Held::grow`].
-    pub fn hold(&self, key: K) -> Held<K> {
-        Held { shared: self.shared.clone(), group: key.group(), key, amount: 0 }
+    /// Starts with nothing held; add to it with [`HeldAmount::grow`].
+    pub fn hold(&self, key: K) -> HeldAmount<K> {
+        HeldAmount { shared: self.shared.clone(), group: key.group(), key, amount: 0 }
     }
 
     /// Returns the amount held by all keys.
@@ -61,15 +61,15 @@ impl<K: Payer> Amounts<K> {
     }
 }
 
-impl<K: Payer> Held<K> {
+impl<K: Payer> HeldAmount<K> {
     /// Takes `by` more. If that is refused, nothing changes.
-    pub fn grow(&mut self, by: u64) -> Result<(), Refused> {
+    pub fn grow(&mut self, by: u64) -> Result<(), ShareError> {
         if by == 0 {
             return Ok(());
         }
         let mut state = self.shared.state();
         let in_all = state.held.saturating_add(by);
-        let Shared { total, share, .. } = *self.shared;
+        let SharedAmount { total, share, .. } = *self.shared;
         let its = state.keys.get(&self.key).copied().unwrap_or_default().saturating_add(by);
         let of_group = self.group.as_ref().map(|group| {
             let held = state.groups.get(group).copied().unwrap_or_default();
@@ -77,10 +77,10 @@ impl<K: Payer> Held<K> {
         });
         let group_share = share.max(total / GROUP_DIVISOR as u64);
         if its > share || of_group.as_ref().is_some_and(|(_, held)| *held > group_share) {
-            return Err(Refused::Share);
+            return Err(ShareError::Share);
         }
         if in_all > total {
-            return Err(Refused::Full);
+            return Err(ShareError::Full);
         }
         state.held = in_all;
         state.keys.insert(self.key.clone(), its);
@@ -90,14 +90,14 @@ impl<K: Payer> Held<K> {
     }
 }
 
-impl<K: Payer> Shared<K> {
-    fn state(&self) -> MutexGuard<'_, State<K>> {
+impl<K: Payer> SharedAmount<K> {
+    fn state(&self) -> MutexGuard<'_, AmountState<K>> {
         // Nothing panics while the lock is held, so its contents are consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<K: Payer> Drop for Held<K> {
+impl<K: Payer> Drop for HeldAmount<K> {
     fn drop(&mut self) {
         if self.amount == 0 {
             return;
@@ -120,15 +120,15 @@ fn give_back<K: Eq + Hash>(held: &mut HashMap<K, u64>, key: &K, amount: u64) {
     }
 }
 
-impl<K: Payer> fmt::Debug for Amounts<K> {
+impl<K: Payer> fmt::Debug for AmountLimit<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Shared { total, share, .. } = &*self.shared;
+        let SharedAmount { total, share, .. } = &*self.shared;
         let held = self.shared.state().held;
         f.debug_struct("Amounts").field("total", total).field("share", share).field("held", &held).finish()
     }
 }
 
-impl<K: Payer + fmt::Debug> fmt::Debug for Held<K> {
+impl<K: Payer + fmt::Debug> fmt::Debug for HeldAmount<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Held").field("key", &self.key).field("amount", &self.amount).finish_non_exhaustive()
     }
@@ -140,22 +140,22 @@ mod tests {
 
     #[test]
     fn a_key_has_its_share_and_all_have_the_total() {
-        let amounts = Amounts::new(10, 6);
+        let amounts = AmountLimit::new(10, 6);
         let (mut first, mut second, mut other) = (amounts.hold("a"), amounts.hold("a"), amounts.hold("b"));
-        assert_eq!((first.grow(4), second.grow(3)), (Ok(()), Err(Refused::Share)));
-        assert_eq!((second.grow(2), other.grow(5)), (Ok(()), Err(Refused::Full)));
+        assert_eq!((first.grow(4), second.grow(3)), (Ok(()), Err(ShareError::Share)));
+        assert_eq!((second.grow(2), other.grow(5)), (Ok(()), Err(ShareError::Full)));
         assert_eq!((other.grow(4), amounts.held()), (Ok(()), 10));
         drop(first);
         assert_eq!((second.grow(4), amounts.held()), (Ok(()), 10));
-        assert_eq!(second.grow(u64::MAX), Err(Refused::Share));
+        assert_eq!(second.grow(u64::MAX), Err(ShareError::Share));
     }
 
     #[test]
     fn a_group_has_a_share_too() {
-        let amounts = Amounts::new(40, 6);
+        let amounts = AmountLimit::new(40, 6);
         let (mut first, mut second, mut other) =
             (amounts.hold("block/a"), amounts.hold("block/b"), amounts.hold("other/a"));
-        assert_eq!((first.grow(6), second.grow(5), second.grow(4)), (Ok(()), Err(Refused::Share), Ok(())));
+        assert_eq!((first.grow(6), second.grow(5), second.grow(4)), (Ok(()), Err(ShareError::Share), Ok(())));
         assert_eq!(other.grow(6), Ok(()));
         drop((first, second, other));
         let state = amounts.shared.state();
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn what_is_dropped_is_given_back_and_its_key_forgotten() {
-        let amounts = Amounts::new(10, 10);
+        let amounts = AmountLimit::new(10, 10);
         let mut held = amounts.hold("a");
         held.grow(10).unwrap();
         drop((held, amounts.hold("b")));

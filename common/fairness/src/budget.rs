@@ -1,10 +1,10 @@
 //! A budget of bytes: in total, per client and its block, and per connection. Callers can wait for bytes that others
 //! release.
 //!
-//! A connection draws bytes from its [`Account`], which draws them from its client and from the total as well. A
+//! A connection draws bytes from its [`BudgetAccount`], which draws them from its client and from the total as well. A
 //! client's share shrinks with what is left of the total, so that a few greedy clients leave room for others. When
 //! hardly anything is left, the clients that hold the most give up buffered bytes that nobody consumes
-//! ([`Account::is_pressed`]). Drawn bytes are a [`Grant`], held by their owner and released when it is dropped. Drawing
+//! ([`BudgetAccount::is_pressed`]). Drawn bytes are a [`ByteGrant`], held by their owner and released when it is dropped. Drawing
 //! and releasing take a few atomic operations; only waiting takes a lock.
 
 mod beyond;
@@ -25,8 +25,8 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use self::beyond::Ring;
-pub use self::beyond::{Beyond, First};
+use self::beyond::ExtraGrants;
+pub use self::beyond::{ExtraGrant, FirstGrant};
 use crate::{Client, Payer as _, payer::GROUP_DIVISOR};
 
 /// How often a waiter checks whether its share has grown: a release wakes only those that wait for it.
@@ -40,7 +40,7 @@ const PRESSED_PERCENT: u64 = 90;
 
 /// The limits of a budget, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct BudgetLimits {
     /// The limit for all connections together.
     pub total: u64,
     /// The limit for one client while no other holds any. It shrinks in proportion to what is left of the total.
@@ -51,7 +51,7 @@ pub struct Limits {
 
 /// The time limits for waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience {
+pub struct WaitLimits {
     /// The limit for bytes that the connection itself has to release.
     pub own: Duration,
     /// The limit for bytes that other connections of the client, or of others, have to release.
@@ -60,72 +60,72 @@ pub struct Patience {
 
 /// The limit is reached; nothing was granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Exhausted;
+pub struct ExhaustedError;
 
-impl fmt::Display for Exhausted {
+impl fmt::Display for ExhaustedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("as many bytes are held as may be")
     }
 }
 
-impl std::error::Error for Exhausted {}
+impl std::error::Error for ExhaustedError {}
 
 /// A budget of bytes. Clones share it.
 #[derive(Clone)]
-pub struct Budget(Arc<Shared>);
+pub struct ByteBudget(Arc<SharedBudget>);
 
-struct Shared {
-    limits: Limits,
-    all: Arc<Level>,
+struct SharedBudget {
+    limits: BudgetLimits,
+    all: Arc<BudgetLevel>,
     /// The grants of clients outside the total, one each.
-    firsts: Arc<Level>,
-    clients: Mutex<HashMap<Client, Weak<Level>>>,
+    firsts: Arc<BudgetLevel>,
+    clients: Mutex<HashMap<Client, Weak<BudgetLevel>>>,
 }
 
 /// A connection's part of a budget. Clones are the same account.
 #[derive(Clone)]
-pub struct Account(Arc<Level>);
+pub struct BudgetAccount(Arc<BudgetLevel>);
 
 /// Bytes in use, released on drop.
 #[must_use = "a grant that is dropped is given back"]
-pub struct Grant {
-    level: Arc<Level>,
+pub struct ByteGrant {
+    level: Arc<BudgetLevel>,
     bytes: u64,
 }
 
-struct Level {
+struct BudgetLevel {
     limit: u64,
     /// The level of the total, and the factor applied to the limit's proportional part of what is left.
-    shrinks: Option<(Arc<Level>, u64)>,
+    shrinks: Option<(Arc<BudgetLevel>, u64)>,
     used: AtomicU64,
     waiting: AtomicUsize,
     freed: Notify,
-    above: Option<Arc<Level>>,
+    above: Option<Arc<BudgetLevel>>,
     /// The map that forgets a client's level when its last account is dropped.
-    client: Option<(Weak<Shared>, Client)>,
+    client: Option<(Weak<SharedBudget>, Client)>,
     /// The client's grants beyond its share.
-    beyond: Ring,
+    beyond: ExtraGrants,
     /// Whether the client holds its grant outside the total.
     has_first: AtomicBool,
 }
 
 /// The level that has no room.
-struct Full<'l> {
-    level: &'l Level,
+struct FullLevel<'l> {
+    level: &'l BudgetLevel,
     /// Whether it would have room if others held less.
     has_shrunk: bool,
 }
 
-impl Budget {
+impl ByteBudget {
     /// Creates an unused budget.
-    pub fn new(limits: Limits) -> Self {
-        let all = Arc::new(Level::new(limits.total, None, None, None));
-        let firsts = Arc::new(Level::new(limits.total / FIRSTS_DIVISOR, None, None, None));
-        Self(Arc::new(Shared { limits, all, firsts, clients: Mutex::default() }))
+    pub fn new(limits: BudgetLimits) -> Self {
+        let all = Arc::new(BudgetLevel::new(limits.total, None, None, None));
+        let firsts = Arc::new(BudgetLevel::new(limits.total / FIRSTS_DIVISOR, None, None, None));
+        Self(Arc::new(SharedBudget { limits, all, firsts, clients: Mutex::default() }))
     }
 
     /// Returns the limits.
-    pub fn limits(&self) -> Limits {
+    pub fn limits(&self) -> BudgetLimits {
         self.0.limits
     }
 
@@ -135,26 +135,26 @@ impl Budget {
     }
 
     /// Creates an account for a connection of `client`. `None` is for connections shared by many clients.
-    pub fn account(&self, client: Option<Client>) -> Account {
+    pub fn account(&self, client: Option<Client>) -> BudgetAccount {
         let above = client.map_or_else(|| self.0.all.clone(), |client| self.0.client(client));
-        Account(Arc::new(Level::new(self.0.limits.connection, None, Some(above), None)))
+        BudgetAccount(Arc::new(BudgetLevel::new(self.0.limits.connection, None, Some(above), None)))
     }
 
     /// Creates an account limited only by the total, for work that belongs to no client.
-    pub fn common_account(&self) -> Account {
-        Account(self.0.all.clone())
+    pub fn common_account(&self) -> BudgetAccount {
+        BudgetAccount(self.0.all.clone())
     }
 }
 
-impl Shared {
-    fn client(self: &Arc<Self>, client: Client) -> Arc<Level> {
+impl SharedBudget {
+    fn client(self: &Arc<Self>, client: Client) -> Arc<BudgetLevel> {
         let new = || {
-            let Limits { total, client: limit, .. } = self.limits;
+            let BudgetLimits { total, client: limit, .. } = self.limits;
             let above = client.group().map_or_else(|| self.all.clone(), |block| self.client(block));
             let (limit, factor) =
                 if client.is_block() { (limit.max(total / GROUP_DIVISOR as u64), 2) } else { (limit, 1) };
             let shrinks = Some((self.all.clone(), factor));
-            Arc::new(Level::new(limit, shrinks, Some(above), Some((Arc::downgrade(self), client))))
+            Arc::new(BudgetLevel::new(limit, shrinks, Some(above), Some((Arc::downgrade(self), client))))
         };
         if let Some(known) = self.clients().get(&client).and_then(Weak::upgrade) {
             return known;
@@ -172,70 +172,70 @@ impl Shared {
         made
     }
 
-    fn most(&self) -> u64 {
+    fn largest_holding(&self) -> u64 {
         // Dropped without the lock, because dropping the last reference takes it.
-        let levels: Vec<Arc<Level>> = self.clients().values().filter_map(Weak::upgrade).collect();
+        let levels: Vec<Arc<BudgetLevel>> = self.clients().values().filter_map(Weak::upgrade).collect();
         let clients = levels.iter().filter(|level| level.client.as_ref().is_some_and(|(_, client)| !client.is_block()));
         clients.map(|level| level.used.load(Ordering::Relaxed)).max().unwrap_or(0)
     }
 
-    fn clients(&self) -> MutexGuard<'_, HashMap<Client, Weak<Level>>> {
+    fn clients(&self) -> MutexGuard<'_, HashMap<Client, Weak<BudgetLevel>>> {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Account {
+impl BudgetAccount {
     /// Draws `bytes` if they are available. A request larger than the account's limit counts as the limit.
-    pub fn try_take(&self, bytes: u64) -> Result<Grant, Exhausted> {
+    pub fn try_take(&self, bytes: u64) -> Result<ByteGrant, ExhaustedError> {
         let bytes = self.0.at_most(bytes);
         match self.0.take(bytes) {
-            Ok(()) => Ok(Grant { level: self.0.clone(), bytes }),
-            Err(_) => Err(Exhausted),
+            Ok(()) => Ok(ByteGrant { level: self.0.clone(), bytes }),
+            Err(_) => Err(ExhaustedError),
         }
     }
 
     /// Draws `bytes` if half of every limit is left afterwards, for optional uses.
-    pub fn try_take_spare(&self, bytes: u64) -> Result<Grant, Exhausted> {
+    pub fn try_take_spare(&self, bytes: u64) -> Result<ByteGrant, ExhaustedError> {
         if self.0.upwards().any(|level| !level.has_spare(bytes)) {
-            return Err(Exhausted);
+            return Err(ExhaustedError);
         }
         self.try_take(bytes)
     }
 
     /// Draws `bytes` if half of the total is left afterwards, for numerous small uses that must not crowd out others.
-    pub fn try_take_of_half(&self, bytes: u64) -> Result<Grant, Exhausted> {
+    pub fn try_take_common(&self, bytes: u64) -> Result<ByteGrant, ExhaustedError> {
         if self.0.upwards().last().is_some_and(|all| !all.has_spare(bytes)) {
-            return Err(Exhausted);
+            return Err(ExhaustedError);
         }
         self.try_take(bytes)
     }
 
     /// Draws `bytes`, waiting for them within `patience`.
-    pub async fn take(&self, bytes: u64, patience: Patience) -> Result<Grant, Exhausted> {
+    pub async fn take(&self, bytes: u64, patience: WaitLimits) -> Result<ByteGrant, ExhaustedError> {
         let bytes = self.0.at_most(bytes);
         if self.0.take(bytes).is_ok() {
-            return Ok(Grant { level: self.0.clone(), bytes });
+            return Ok(ByteGrant { level: self.0.clone(), bytes });
         }
         let start = Instant::now();
         // Another waiter can use what this one was woken for, whatever the outcome.
-        let _pass_on = PassOn(&self.0);
+        let _pass_on = WakeNextOnDrop(&self.0);
         loop {
-            let Full { level: full, has_shrunk } = match self.0.take(bytes) {
-                Ok(()) => return Ok(Grant { level: self.0.clone(), bytes }),
+            let FullLevel { level: full, has_shrunk } = match self.0.take(bytes) {
+                Ok(()) => return Ok(ByteGrant { level: self.0.clone(), bytes }),
                 Err(full) => full,
             };
-            let _waiting = Waiting::at(full);
+            let _waiting = LevelWaiter::register(full);
             let mut freed = pin!(full.freed.notified());
             freed.as_mut().enable();
             // A release before this waiter was registered has woken nobody.
             if full.has_room(bytes) {
                 continue;
             }
-            let own: &Level = &self.0;
+            let own: &BudgetLevel = &self.0;
             let until = start + if std::ptr::eq(full, own) { patience.own } else { patience.others };
             let next = if has_shrunk { until.min(Instant::now() + LOOK_AGAIN) } else { until };
             if timeout_at(next, freed).await.is_err() && next == until {
-                return Err(Exhausted);
+                return Err(ExhaustedError);
             }
         }
     }
@@ -243,7 +243,7 @@ impl Account {
     /// Returns the account of the connection's client, over all its connections, for memory other than response bytes.
     /// Without a client, it is that of the whole budget.
     #[must_use]
-    pub fn of_client(&self) -> Self {
+    pub fn client_account(&self) -> Self {
         Self(self.0.above.as_ref().unwrap_or(&self.0).clone())
     }
 
@@ -255,7 +255,11 @@ impl Account {
         if all.used.load(Ordering::Relaxed) < all.limit / 100 * PRESSED_PERCENT {
             return false;
         }
-        let most = client.client.as_ref().and_then(|(shared, _)| shared.upgrade()).map_or(0, |shared| shared.most());
+        let most = client
+            .client
+            .as_ref()
+            .and_then(|(shared, _)| shared.upgrade())
+            .map_or(0, |shared| shared.largest_holding());
         // Not only the client with the most: a crowd of equally greedy clients would be pressed one by one.
         client.used.load(Ordering::Relaxed) > most / 2
     }
@@ -267,7 +271,7 @@ impl Account {
 
     /// Returns whether callers wait for bytes because this account's client, or its block, is at its limit: unconsumed
     /// bytes are then in the way of others of the same client.
-    pub fn is_in_own_way(&self) -> bool {
+    pub fn is_blocking_itself(&self) -> bool {
         self.0.upwards().any(|level| level.client.is_some() && level.waiting.load(Ordering::Relaxed) > 0)
     }
 
@@ -282,15 +286,15 @@ impl Account {
     }
 }
 
-impl Grant {
+impl ByteGrant {
     /// Returns the bytes held.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// Draws `more` bytes if they are available. Otherwise nothing changes.
-    pub fn try_grow(&mut self, more: u64) -> Result<(), Exhausted> {
-        self.level.take(more).map_err(|_| Exhausted)?;
+    pub fn try_grow(&mut self, more: u64) -> Result<(), ExhaustedError> {
+        self.level.take(more).map_err(|_| ExhaustedError)?;
         self.bytes += more;
         Ok(())
     }
@@ -311,7 +315,7 @@ impl Grant {
     }
 }
 
-impl Drop for Grant {
+impl Drop for ByteGrant {
     fn drop(&mut self) {
         for level in self.level.upwards() {
             level.give_back(self.bytes);
@@ -319,12 +323,12 @@ impl Drop for Grant {
     }
 }
 
-impl Level {
+impl BudgetLevel {
     fn new(
         limit: u64,
         shrinks: Option<(Arc<Self>, u64)>,
         above: Option<Arc<Self>>,
-        client: Option<(Weak<Shared>, Client)>,
+        client: Option<(Weak<SharedBudget>, Client)>,
     ) -> Self {
         let (used, waiting, freed, beyond, has_first) = Default::default();
         Self { limit, shrinks, used, waiting, freed, above, client, beyond, has_first }
@@ -352,7 +356,7 @@ impl Level {
     }
 
     /// Draws at every level, or at none. The error names the level that is full.
-    fn take(&self, bytes: u64) -> Result<(), Full<'_>> {
+    fn take(&self, bytes: u64) -> Result<(), FullLevel<'_>> {
         for level in self.upwards() {
             if level.add(bytes) {
                 continue;
@@ -360,7 +364,7 @@ impl Level {
             for drawn in self.upwards().take_while(|drawn| !std::ptr::eq(*drawn, level)) {
                 drawn.give_back(bytes);
             }
-            return Err(Full { level, has_shrunk: level.has_shrunk(bytes) });
+            return Err(FullLevel { level, has_shrunk: level.has_shrunk(bytes) });
         }
         Ok(())
     }
@@ -398,7 +402,7 @@ impl Level {
     }
 }
 
-impl Drop for Level {
+impl Drop for BudgetLevel {
     fn drop(&mut self) {
         let Some((shared, client)) = &self.client else { return };
         let Some(shared) = shared.upgrade() else { return };
@@ -411,43 +415,43 @@ impl Drop for Level {
 }
 
 /// Registers a waiter at a level until dropped.
-struct Waiting<'l>(&'l Level);
+struct LevelWaiter<'l>(&'l BudgetLevel);
 
-impl<'l> Waiting<'l> {
-    fn at(level: &'l Level) -> Self {
+impl<'l> LevelWaiter<'l> {
+    fn register(level: &'l BudgetLevel) -> Self {
         level.waiting.fetch_add(1, Ordering::SeqCst);
         Self(level)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for LevelWaiter<'_> {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 /// Wakes the next waiter when this one is done: it may leave room, or need it no longer.
-struct PassOn<'l>(&'l Level);
+struct WakeNextOnDrop<'l>(&'l BudgetLevel);
 
-impl Drop for PassOn<'_> {
+impl Drop for WakeNextOnDrop<'_> {
     fn drop(&mut self) {
-        self.0.upwards().for_each(Level::wake_one);
+        self.0.upwards().for_each(BudgetLevel::wake_one);
     }
 }
 
-impl fmt::Debug for Budget {
+impl fmt::Debug for ByteBudget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Budget").field("limits", &self.0.limits).field("used", &self.used()).finish()
     }
 }
 
-impl fmt::Debug for Account {
+impl fmt::Debug for BudgetAccount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Account").field("limit", &self.0.limit).field("used", &self.used()).finish()
     }
 }
 
-impl fmt::Debug for Grant {
+impl fmt::Debug for ByteGrant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Grant").field(&self.bytes).finish()
     }

@@ -21,7 +21,7 @@ impl Client {
     /// Returns the /48 of an IPv6 client; `None` for IPv4 clients and for blocks.
     pub fn block(self) -> Option<Self> {
         match self.address {
-            IpAddr::V6(address) if self.bits > IPV6_BLOCK_BITS => Some(Self::of_v6(address, IPV6_BLOCK_BITS)),
+            IpAddr::V6(address) if self.bits > IPV6_BLOCK_BITS => Some(Self::from_v6(address, IPV6_BLOCK_BITS)),
             IpAddr::V4(_) | IpAddr::V6(_) => None,
         }
     }
@@ -37,7 +37,7 @@ impl Client {
         self.block().unwrap_or(self)
     }
 
-    fn of_v6(address: Ipv6Addr, bits: u8) -> Self {
+    fn from_v6(address: Ipv6Addr, bits: u8) -> Self {
         let address = Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << (128 - u32::from(bits))));
         Self { address: address.into(), bits }
     }
@@ -47,7 +47,7 @@ impl From<IpAddr> for Client {
     fn from(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(address) => Self { address: address.into(), bits: IPV4_BITS },
-            IpAddr::V6(address) => Self::of_v6(address, IPV6_CUSTOMER_BITS),
+            IpAddr::V6(address) => Self::from_v6(address, IPV6_CUSTOMER_BITS),
         }
     }
 }

@@ -6,27 +6,27 @@ use std::collections::VecDeque;
 
 use super::Payer;
 
-pub(crate) struct Lines<K: Payer>(VecDeque<Line<K>>);
+pub(crate) struct WaitingLines<K: Payer>(VecDeque<GroupLine<K>>);
 
 /// The waiting keys of a group in order, or a single key without a group. Never empty.
-struct Line<K: Payer> {
+struct GroupLine<K: Payer> {
     group: Option<K::Group>,
     keys: VecDeque<K>,
 }
 
-impl<K: Payer> Default for Lines<K> {
+impl<K: Payer> Default for WaitingLines<K> {
     fn default() -> Self {
         Self(VecDeque::new())
     }
 }
 
-impl<K: Payer> Lines<K> {
+impl<K: Payer> WaitingLines<K> {
     /// Appends a key to its group, and a new group to the groups.
     pub(crate) fn push(&mut self, key: K) {
         let group = key.group();
         match self.0.iter_mut().find(|line| group.is_some() && line.group == group) {
             Some(line) => line.keys.push_back(key),
-            None => self.0.push_back(Line { group, keys: VecDeque::from([key]) }),
+            None => self.0.push_back(GroupLine { group, keys: VecDeque::from([key]) }),
         }
     }
 

@@ -47,7 +47,7 @@ impl Payer for ProjectId {
 /// `waiting` yields each key with the number of its places. The key whose group has the most places gives one up,
 /// unless the newcomer's group would then have the same number. This keeps one payer from filling a queue that all
 /// share.
-pub(crate) fn to_push_out<'k, K: Payer + 'k>(
+pub(crate) fn choose_evicted_key<'k, K: Payer + 'k>(
     newcomer: &K,
     waiting: impl Iterator<Item = (&'k K, usize)> + Clone,
 ) -> Option<K> {
@@ -83,7 +83,7 @@ pub(crate) const GROUP_DIVISOR: usize = 4;
 
 /// Returns how much a payer may hold while `free` of `total` is left: all of `share` until half is in use, then less
 /// and less. However many payers are greedy, some is left for newcomers.
-pub(crate) fn share_now(share: usize, free: usize, total: usize) -> usize {
+pub(crate) fn current_share(share: usize, free: usize, total: usize) -> usize {
     if total == 0 {
         return share;
     }

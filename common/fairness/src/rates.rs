@@ -20,7 +20,7 @@ const KNOWN: usize = 64;
 
 /// The rate that applies to each key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rate {
+pub struct RateLimit {
     /// Bytes per second, at least one.
     pub bytes_per_second: u64,
     /// Bytes that may go out immediately after an idle time.
@@ -33,7 +33,7 @@ pub struct Rate {
 
 /// The outcome of a request to book bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Booking {
+pub enum BookingOutcome {
     /// The bytes are booked, and may go out from this instant on.
     From(Instant),
     /// The client has reached its limit of bookings and should retry at this instant.
@@ -42,20 +42,20 @@ pub enum Booking {
 
 /// The keys with their rates.
 #[derive(Debug)]
-pub struct Rates<K> {
-    rate: Rate,
-    state: Mutex<State<K>>,
+pub struct RateLimiter<K> {
+    rate: RateLimit,
+    state: Mutex<LimiterState<K>>,
 }
 
 #[derive(Debug)]
-struct State<K> {
-    keys: HashMap<K, Key>,
+struct LimiterState<K> {
+    keys: HashMap<K, KeyBookings>,
     /// The number of keys at which idle ones are next forgotten.
     full: usize,
 }
 
 #[derive(Debug)]
-struct Key {
+struct KeyBookings {
     /// The instant at which everything booked has gone out.
     booked_until: Instant,
     /// When the bytes of each client's bookings may go out, earliest first.
@@ -64,27 +64,27 @@ struct Key {
     full: usize,
 }
 
-impl<K: Clone + Eq + Hash> Rates<K> {
+impl<K: Clone + Eq + Hash> RateLimiter<K> {
     /// Creates an unused rate.
-    pub fn new(rate: Rate) -> Self {
-        let rate = Rate { bytes_per_second: rate.bytes_per_second.max(1), bookings: rate.bookings.max(1), ..rate };
-        Self { rate, state: Mutex::new(State { keys: HashMap::new(), full: KNOWN }) }
+    pub fn new(rate: RateLimit) -> Self {
+        let rate = RateLimit { bytes_per_second: rate.bytes_per_second.max(1), bookings: rate.bookings.max(1), ..rate };
+        Self { rate, state: Mutex::new(LimiterState { keys: HashMap::new(), full: KNOWN }) }
     }
 
     /// Returns the rate that applies to each key.
-    pub fn rate(&self) -> Rate {
+    pub fn rate(&self) -> RateLimit {
         self.rate
     }
 
     /// Books `bytes` of the rate of `key` for `client`. Booked bytes are used up, whether sent or not.
-    pub fn book(&self, key: &K, client: Client, bytes: u64, now: Instant) -> Booking {
+    pub fn book(&self, key: &K, client: Client, bytes: u64, now: Instant) -> BookingOutcome {
         let mut state = self.state();
-        let burst = self.lasts(self.rate.burst);
+        let burst = self.duration_of_bytes(self.rate.burst);
         if state.keys.len() >= state.full {
             state.keys.retain(|_, key| key.booked_until + burst > now);
             state.full = (2 * state.keys.len()).max(KNOWN);
         }
-        let key = state.keys.entry(key.clone()).or_insert_with(|| Key {
+        let key = state.keys.entry(key.clone()).or_insert_with(|| KeyBookings {
             booked_until: now.checked_sub(burst).unwrap_or(now),
             clients: HashMap::new(),
             full: KNOWN,
@@ -100,14 +100,14 @@ impl<K: Clone + Eq + Hash> Rates<K> {
         if let Some(first) = bookings.front()
             && bookings.len() >= self.rate.bookings
         {
-            return Booking::AskAgain(*first);
+            return BookingOutcome::AskAgain(*first);
         }
         let from = now.checked_sub(burst).map_or(key.booked_until, |earliest| key.booked_until.max(earliest));
-        key.booked_until = from + self.lasts(bytes);
+        key.booked_until = from + self.duration_of_bytes(bytes);
         if from > now {
             bookings.push_back(from);
         }
-        Booking::From(from.max(now))
+        BookingOutcome::From(from.max(now))
     }
 
     /// Returns whether `key` has so long a backlog that no further request should start to wait.
@@ -115,12 +115,12 @@ impl<K: Clone + Eq + Hash> Rates<K> {
         self.state().keys.get(key).is_some_and(|key| key.booked_until > now + self.rate.backlog)
     }
 
-    fn lasts(&self, bytes: u64) -> Duration {
+    fn duration_of_bytes(&self, bytes: u64) -> Duration {
         let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(self.rate.bytes_per_second);
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    fn state(&self) -> MutexGuard<'_, State<K>> {
+    fn state(&self) -> MutexGuard<'_, LimiterState<K>> {
         // Nothing panics while the lock is held, so its contents are consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -132,7 +132,8 @@ mod tests {
 
     use super::*;
 
-    const RATE: Rate = Rate { bytes_per_second: 1_000, burst: 2_000, bookings: 2, backlog: Duration::from_secs(5) };
+    const RATE: RateLimit =
+        RateLimit { bytes_per_second: 1_000, burst: 2_000, bookings: 2, backlog: Duration::from_secs(5) };
 
     fn client(number: u32) -> Client {
         Client::from(std::net::IpAddr::from(Ipv4Addr::from_bits(number)))
@@ -143,16 +144,16 @@ mod tests {
         Instant::now() + Duration::from_hours(1)
     }
 
-    fn seconds(booking: Booking, start: Instant) -> Result<f64, f64> {
+    fn seconds(booking: BookingOutcome, start: Instant) -> Result<f64, f64> {
         match booking {
-            Booking::From(at) => Ok((at - start).as_secs_f64()),
-            Booking::AskAgain(at) => Err((at - start).as_secs_f64()),
+            BookingOutcome::From(at) => Ok((at - start).as_secs_f64()),
+            BookingOutcome::AskAgain(at) => Err((at - start).as_secs_f64()),
         }
     }
 
     #[test]
     fn a_key_has_its_burst_and_then_its_rate() {
-        let (rates, start) = (Rates::new(RATE), start());
+        let (rates, start) = (RateLimiter::new(RATE), start());
         let book = |key, number| seconds(rates.book(&key, client(number), 1_000, start), start);
         assert_eq!([1, 2, 3, 4, 5].map(|number| book("a", number)), [0.0, 0.0, 0.0, 1.0, 2.0].map(Ok));
         assert_eq!(book("b", 1), Ok(0.0), "another key has a rate of its own");
@@ -165,7 +166,7 @@ mod tests {
 
     #[test]
     fn who_asks_for_much_leaves_the_others_their_turns() {
-        let (rates, start) = (Rates::new(Rate { burst: 0, ..RATE }), start());
+        let (rates, start) = (RateLimiter::new(RateLimit { burst: 0, ..RATE }), start());
         let book = |number, now| seconds(rates.book(&(), client(number), 1_000, now), start);
         assert_eq!(book(1, start), Ok(0.0));
         assert_eq!([book(1, start), book(1, start)], [Ok(1.0), Ok(2.0)]);
@@ -176,13 +177,13 @@ mod tests {
 
     #[test]
     fn in_any_window_no_more_goes_out_than_burst_and_rate() {
-        let (rates, start) = (Rates::new(RATE), start());
+        let (rates, start) = (RateLimiter::new(RATE), start());
         let mut sent = Vec::new();
         let mut now = start;
         for number in 0..200 {
             match rates.book(&(), client(number % 3), 700, now) {
-                Booking::From(at) => sent.push(at),
-                Booking::AskAgain(at) => now = at,
+                BookingOutcome::From(at) => sent.push(at),
+                BookingOutcome::AskAgain(at) => now = at,
             }
         }
         sent.sort();
@@ -197,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_key_is_crowded_by_what_is_booked() {
-        let (rates, start) = (Rates::new(RATE), start());
+        let (rates, start) = (RateLimiter::new(RATE), start());
         assert!(!rates.is_crowded(&(), start));
         for number in 0..8 {
             let _ = rates.book(&(), client(number), 1_000, start);
@@ -208,7 +209,7 @@ mod tests {
 
     #[test]
     fn who_wants_nothing_any_more_is_forgotten() {
-        let (rates, start) = (Rates::new(RATE), start());
+        let (rates, start) = (RateLimiter::new(RATE), start());
         let count = u32::try_from(3 * KNOWN).unwrap();
         for number in 0..count {
             let now = start + Duration::from_mins(u64::from(number));

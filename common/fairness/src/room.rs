@@ -16,9 +16,9 @@ use ahash::HashMap;
 use tokio::{sync::oneshot, time::timeout};
 
 use super::{
-    Payer, Refused,
-    lines::Lines,
-    payer::{GROUP_DIVISOR, to_push_out},
+    Payer, ShareError,
+    lines::WaitingLines,
+    payer::{GROUP_DIVISOR, choose_evicted_key},
 };
 
 /// The bounds of a room.
@@ -35,78 +35,78 @@ pub struct RoomBounds {
 }
 
 /// A shared room. Clones share it.
-pub struct Room<K: Payer> {
-    shared: Arc<Shared<K>>,
+pub struct SizedRoom<K: Payer> {
+    shared: Arc<SharedRoom<K>>,
 }
 
 /// A place in a room, given back on drop.
 #[must_use = "a place that is dropped is given back"]
-pub struct Place<K: Payer> {
-    shared: Arc<Shared<K>>,
+pub struct RoomPlace<K: Payer> {
+    shared: Arc<SharedRoom<K>>,
     key: K,
     size: u64,
 }
 
-struct Shared<K: Payer> {
+struct SharedRoom<K: Payer> {
     bounds: RoomBounds,
-    state: Mutex<State<K>>,
+    state: Mutex<RoomState<K>>,
 }
 
-struct State<K: Payer> {
+struct RoomState<K: Payer> {
     held: u64,
     waiting: usize,
     next_waiter: u64,
     /// The keys that hold something or wait.
-    keys: HashMap<K, Holdings>,
+    keys: HashMap<K, RoomHoldings>,
     /// The groups whose keys hold something or wait.
-    groups: HashMap<K::Group, OfGroup>,
-    order: Lines<K>,
+    groups: HashMap<K::Group, RoomGroup>,
+    order: WaitingLines<K>,
 }
 
 /// The totals of a group, over all its keys.
 #[derive(Default)]
-struct OfGroup {
+struct RoomGroup {
     held: u64,
     waiting: usize,
 }
 
 #[derive(Default)]
-struct Holdings {
+struct RoomHoldings {
     held: u64,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<QueuedItem>,
 }
 
-struct Waiting {
+struct QueuedItem {
     number: u64,
     size: u64,
     grant: oneshot::Sender<()>,
 }
 
 /// A waiter, which leaves the queue on drop.
-struct Waiter<'r, K: Payer> {
-    shared: &'r Arc<Shared<K>>,
+struct RoomWaiter<'r, K: Payer> {
+    shared: &'r Arc<SharedRoom<K>>,
     key: &'r K,
     number: u64,
     size: u64,
     granted: oneshot::Receiver<()>,
 }
 
-impl<K: Payer> Clone for Room<K> {
+impl<K: Payer> Clone for SizedRoom<K> {
     fn clone(&self) -> Self {
         Self { shared: self.shared.clone() }
     }
 }
 
-impl<K: Payer> Room<K> {
+impl<K: Payer> SizedRoom<K> {
     /// Creates an empty room with `bounds`.
     pub fn new(bounds: RoomBounds) -> Self {
         let (held, waiting, next_waiter, keys, groups, order) = Default::default();
-        let state = State { held, waiting, next_waiter, keys, groups, order };
-        Self { shared: Arc::new(Shared { bounds, state: Mutex::new(state) }) }
+        let state = RoomState { held, waiting, next_waiter, keys, groups, order };
+        Self { shared: Arc::new(SharedRoom { bounds, state: Mutex::new(state) }) }
     }
 
     /// Takes a place of this size, waiting up to `patience`. A dropped caller leaves the queue.
-    pub async fn take(&self, key: &K, size: u64, patience: Duration) -> Result<Place<K>, Refused> {
+    pub async fn take(&self, key: &K, size: u64, patience: Duration) -> Result<RoomPlace<K>, ShareError> {
         let bounds = &self.shared.bounds;
         let size = size.min(bounds.total);
         let (number, granted) = {
@@ -115,8 +115,8 @@ impl<K: Payer> Room<K> {
             state.grant(bounds);
             queued
         };
-        let waiter = Waiter { shared: &self.shared, key, number, size, granted };
-        timeout(patience, waiter.granted()).await.unwrap_or(Err(Refused::Full))
+        let waiter = RoomWaiter { shared: &self.shared, key, number, size, granted };
+        timeout(patience, waiter.granted()).await.unwrap_or(Err(ShareError::Full))
     }
 
     /// Returns the total size held by all keys.
@@ -125,25 +125,25 @@ impl<K: Payer> Room<K> {
     }
 }
 
-impl<K: Payer> Place<K> {
+impl<K: Payer> RoomPlace<K> {
     /// Returns the size of the place.
     pub fn size(&self) -> u64 {
         self.size
     }
 
     /// Grows the place to `size` if it is smaller, without waiting. If that is refused, nothing changes.
-    pub fn grow_to(&mut self, size: u64) -> Result<(), Refused> {
+    pub fn grow_to(&mut self, size: u64) -> Result<(), ShareError> {
         let bounds = &self.shared.bounds;
         let size = size.min(bounds.total);
         let Some(by) = size.checked_sub(self.size).filter(|by| *by > 0) else { return Ok(()) };
         let mut state = self.shared.state();
         let its = state.keys.get(&self.key).map_or(0, |holdings| holdings.held);
-        let others = state.of_group(&self.key, |of_group| of_group.held).saturating_sub(self.size);
+        let others = state.with_group(&self.key, |of_group| of_group.held).saturating_sub(self.size);
         if (its > self.size && its + by > bounds.share) || (others > 0 && others + size > bounds.group_share()) {
-            return Err(Refused::Share);
+            return Err(ShareError::Share);
         }
         if state.held + by > bounds.total {
-            return Err(Refused::Full);
+            return Err(ShareError::Full);
         }
         state.hold(&self.key, by);
         drop(state);
@@ -152,8 +152,8 @@ impl<K: Payer> Place<K> {
     }
 }
 
-impl<K: Payer> Shared<K> {
-    fn state(&self) -> MutexGuard<'_, State<K>> {
+impl<K: Payer> SharedRoom<K> {
+    fn state(&self) -> MutexGuard<'_, RoomState<K>> {
         // Nothing panics while the lock is held, so its contents are consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -166,17 +166,17 @@ impl RoomBounds {
     }
 }
 
-impl<K: Payer> State<K> {
+impl<K: Payer> RoomState<K> {
     fn hold(&mut self, key: &K, size: u64) {
         self.held += size;
         if let Some(holdings) = self.keys.get_mut(key) {
             holdings.held += size;
         }
-        self.of_group(key, |of_group| of_group.held += size);
+        self.with_group(key, |of_group| of_group.held += size);
     }
 
     /// Reads or changes the totals of a key's group. Returns the default for a key without a group.
-    fn of_group<T: Default>(&mut self, key: &K, with: impl FnOnce(&mut OfGroup) -> T) -> T {
+    fn with_group<T: Default>(&mut self, key: &K, with: impl FnOnce(&mut RoomGroup) -> T) -> T {
         let Some(group) = key.group() else { return T::default() };
         let of_group = self.groups.entry(group.clone()).or_default();
         let result = with(of_group);
@@ -186,16 +186,16 @@ impl<K: Payer> State<K> {
         result
     }
 
-    fn enqueue(&mut self, key: &K, size: u64, bounds: &RoomBounds) -> Result<(u64, oneshot::Receiver<()>), Refused> {
-        let of_group = self.of_group(key, |of_group| of_group.waiting);
+    fn enqueue(&mut self, key: &K, size: u64, bounds: &RoomBounds) -> Result<(u64, oneshot::Receiver<()>), ShareError> {
+        let of_group = self.with_group(key, |of_group| of_group.waiting);
         if of_group > 0 && of_group >= bounds.waiting_share.max(bounds.waiting / GROUP_DIVISOR) {
-            return Err(Refused::Share);
+            return Err(ShareError::Share);
         }
         if self.keys.get(key).is_some_and(|holdings| holdings.waiting.len() >= bounds.waiting_share) {
-            return Err(Refused::Share);
+            return Err(ShareError::Share);
         }
-        if self.waiting >= bounds.waiting && !self.push_out(key) {
-            return Err(Refused::Full);
+        if self.waiting >= bounds.waiting && !self.evict_waiter(key) {
+            return Err(ShareError::Full);
         }
         let holdings = self.keys.entry(key.clone()).or_default();
         let (grant, granted) = oneshot::channel();
@@ -205,15 +205,15 @@ impl<K: Payer> State<K> {
         if holdings.waiting.is_empty() {
             self.order.push(key.clone());
         }
-        holdings.waiting.push_back(Waiting { number, size, grant });
-        self.of_group(key, |of_group| of_group.waiting += 1);
+        holdings.waiting.push_back(QueuedItem { number, size, grant });
+        self.with_group(key, |of_group| of_group.waiting += 1);
         Ok((number, granted))
     }
 
     /// Removes the newest waiter of the key that waits with the most, in favor of `newcomer`. Returns whether it did.
-    fn push_out(&mut self, newcomer: &K) -> bool {
+    fn evict_waiter(&mut self, newcomer: &K) -> bool {
         let waiting = self.keys.iter().map(|(key, holdings)| (key, holdings.waiting.len()));
-        let Some(key) = to_push_out(newcomer, waiting) else { return false };
+        let Some(key) = choose_evicted_key(newcomer, waiting) else { return false };
         let Some(holdings) = self.keys.get_mut(&key) else { return false };
         // Dropping the waiter's sender notifies it.
         if holdings.waiting.pop_back().is_none() {
@@ -223,7 +223,7 @@ impl<K: Payer> State<K> {
             self.order.remove(&key);
         }
         self.waiting -= 1;
-        self.of_group(&key, |of_group| of_group.waiting -= 1);
+        self.with_group(&key, |of_group| of_group.waiting -= 1);
         self.forget_if_idle(&key);
         true
     }
@@ -235,7 +235,7 @@ impl<K: Payer> State<K> {
         loop {
             let mut order = std::mem::take(&mut self.order);
             let first = order.peek(&mut at, |key| self.is_within_share(key, bounds));
-            let fits = first.is_some_and(|key| self.held + self.wanted(key) <= bounds.total);
+            let fits = first.is_some_and(|key| self.held + self.next_size(key) <= bounds.total);
             let next = if fits { order.take(at, |key| self.is_within_share(key, bounds)) } else { None };
             self.order = order;
             let Some(key) = next else { return };
@@ -243,7 +243,7 @@ impl<K: Payer> State<K> {
             if let Some(first) = holdings.waiting.pop_front() {
                 self.waiting -= 1;
                 let is_left = !holdings.waiting.is_empty();
-                self.of_group(&key, |of_group| of_group.waiting -= 1);
+                self.with_group(&key, |of_group| of_group.waiting -= 1);
                 // A waiter that was dropped leaves the queue by itself.
                 if first.grant.send(()).is_ok() {
                     self.hold(&key, first.size);
@@ -257,13 +257,13 @@ impl<K: Payer> State<K> {
     }
 
     /// Returns the size of the first item that a key waits for.
-    fn wanted(&self, key: &K) -> u64 {
+    fn next_size(&self, key: &K) -> u64 {
         self.keys.get(key).and_then(|holdings| holdings.waiting.front()).map_or(0, |first| first.size)
     }
 
     /// Returns whether the first item that a key waits for is within its share and its group's.
     fn is_within_share(&self, key: &K, bounds: &RoomBounds) -> bool {
-        let (size, held) = (self.wanted(key), self.keys.get(key).map_or(0, |holdings| holdings.held));
+        let (size, held) = (self.next_size(key), self.keys.get(key).map_or(0, |holdings| holdings.held));
         let of_group = key.group().and_then(|group| self.groups.get(&group)).map_or(0, |of_group| of_group.held);
         (held == 0 || held + size <= bounds.share) && (of_group == 0 || of_group + size <= bounds.group_share())
     }
@@ -273,7 +273,7 @@ impl<K: Payer> State<K> {
         if let Some(holdings) = self.keys.get_mut(key) {
             holdings.held -= size;
         }
-        self.of_group(key, |of_group| of_group.held -= size);
+        self.with_group(key, |of_group| of_group.held -= size);
         self.forget_if_idle(key);
         self.grant(bounds);
     }
@@ -287,7 +287,7 @@ impl<K: Payer> State<K> {
                 self.order.remove(key);
             }
             self.waiting -= left;
-            self.of_group(key, |of_group| of_group.waiting -= left);
+            self.with_group(key, |of_group| of_group.waiting -= left);
         }
         self.forget_if_idle(key);
         // The waiter may have held up smaller ones.
@@ -301,15 +301,15 @@ impl<K: Payer> State<K> {
     }
 }
 
-impl<K: Payer> Waiter<'_, K> {
-    async fn granted(mut self) -> Result<Place<K>, Refused> {
+impl<K: Payer> RoomWaiter<'_, K> {
+    async fn granted(mut self) -> Result<RoomPlace<K>, ShareError> {
         // The sender stays in the queue for as long as this waiter does, unless a newcomer pushes it out.
-        (&mut self.granted).await.map_err(|_| Refused::Full)?;
-        Ok(Place { shared: self.shared.clone(), key: self.key.clone(), size: self.size })
+        (&mut self.granted).await.map_err(|_| ShareError::Full)?;
+        Ok(RoomPlace { shared: self.shared.clone(), key: self.key.clone(), size: self.size })
     }
 }
 
-impl<K: Payer> Drop for Waiter<'_, K> {
+impl<K: Payer> Drop for RoomWaiter<'_, K> {
     fn drop(&mut self) {
         let mut state = self.shared.state();
         // A place granted at the moment of giving up goes to the next waiter.
@@ -321,19 +321,19 @@ impl<K: Payer> Drop for Waiter<'_, K> {
     }
 }
 
-impl<K: Payer> Drop for Place<K> {
+impl<K: Payer> Drop for RoomPlace<K> {
     fn drop(&mut self) {
         self.shared.state().give_back(&self.key, self.size, &self.shared.bounds);
     }
 }
 
-impl<K: Payer> fmt::Debug for Room<K> {
+impl<K: Payer> fmt::Debug for SizedRoom<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Room").field("bounds", &self.shared.bounds).field("held", &self.held()).finish()
     }
 }
 
-impl<K: Payer + fmt::Debug> fmt::Debug for Place<K> {
+impl<K: Payer + fmt::Debug> fmt::Debug for RoomPlace<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Place").field("key", &self.key).field("size", &self.size).finish_non_exhaustive()
     }

@@ -16,13 +16,13 @@ use tokio::{sync::oneshot, time::timeout};
 
 use super::{
     Payer,
-    lines::Lines,
-    payer::{GROUP_DIVISOR, share_now, to_push_out},
+    lines::WaitingLines,
+    payer::{GROUP_DIVISOR, choose_evicted_key, current_share},
 };
 
 /// The bounds of one resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bounds {
+pub struct TurnBounds {
     /// The limit of turns for all keys together.
     pub total: usize,
     /// The limit of turns for one key, while half of all turns are free.
@@ -35,14 +35,14 @@ pub struct Bounds {
 
 /// The reason no turn was given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
+pub enum ShareError {
     /// The key has reached its limit of turns, or of waiters.
     Share,
     /// All turns, or all places to wait, are taken.
     Full,
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for ShareError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Share => "one client or account has as much as it may have",
@@ -51,100 +51,100 @@ impl fmt::Display for Refused {
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for ShareError {}
 
 /// The turns of one resource. Clones share them. A waiting group gets its turn before any other group gets a second
 /// one, however many keys of the other wait; within a group, the same holds for its keys.
-pub struct Turns<K: Payer> {
-    shared: Arc<Shared<K>>,
+pub struct TurnQueue<K: Payer> {
+    shared: Arc<SharedTurns<K>>,
 }
 
 /// The right to use the resource, given back on drop.
 #[must_use = "a turn that is dropped is given back"]
-pub struct Turn<K: Payer> {
-    shared: Arc<Shared<K>>,
+pub struct TurnPermit<K: Payer> {
+    shared: Arc<SharedTurns<K>>,
     key: K,
 }
 
-struct Shared<K: Payer> {
-    bounds: Bounds,
+struct SharedTurns<K: Payer> {
+    bounds: TurnBounds,
     /// A copy of the state's number, read without the lock.
     taken: AtomicUsize,
-    state: Mutex<State<K>>,
+    state: Mutex<TurnState<K>>,
 }
 
-struct State<K: Payer> {
+struct TurnState<K: Payer> {
     taken: usize,
     waiting: usize,
     next_waiter: u64,
     /// The keys that hold or wait for a turn.
-    keys: HashMap<K, Holdings>,
+    keys: HashMap<K, TurnHoldings>,
     /// The groups whose keys hold or wait for a turn.
-    groups: HashMap<K::Group, OfGroup>,
-    order: Lines<K>,
+    groups: HashMap<K::Group, TurnGroup>,
+    order: WaitingLines<K>,
 }
 
 /// The totals of a group, over all its keys.
 #[derive(Default)]
-struct OfGroup {
+struct TurnGroup {
     taken: usize,
     waiting: usize,
 }
 
 #[derive(Default)]
-struct Holdings {
+struct TurnHoldings {
     taken: usize,
     waiting: VecDeque<(u64, oneshot::Sender<()>)>,
     is_in_order: bool,
 }
 
 /// A place in the queue, left on drop.
-struct Waiter<'t, K: Payer> {
-    shared: &'t Arc<Shared<K>>,
+struct TurnWaiter<'t, K: Payer> {
+    shared: &'t Arc<SharedTurns<K>>,
     key: &'t K,
     number: u64,
     granted: oneshot::Receiver<()>,
 }
 
-impl<K: Payer> Clone for Turns<K> {
+impl<K: Payer> Clone for TurnQueue<K> {
     fn clone(&self) -> Self {
         Self { shared: self.shared.clone() }
     }
 }
 
-impl<K: Payer> Turns<K> {
+impl<K: Payer> TurnQueue<K> {
     /// Creates free turns with `bounds`.
-    pub fn new(bounds: Bounds) -> Self {
+    pub fn new(bounds: TurnBounds) -> Self {
         let (keys, groups, order) = Default::default();
-        let state = State { taken: 0, waiting: 0, next_waiter: 0, keys, groups, order };
-        Self { shared: Arc::new(Shared { bounds, taken: AtomicUsize::new(0), state: Mutex::new(state) }) }
+        let state = TurnState { taken: 0, waiting: 0, next_waiter: 0, keys, groups, order };
+        Self { shared: Arc::new(SharedTurns { bounds, taken: AtomicUsize::new(0), state: Mutex::new(state) }) }
     }
 
     /// Returns the bounds.
-    pub fn bounds(&self) -> Bounds {
+    pub fn bounds(&self) -> TurnBounds {
         self.shared.bounds
     }
 
     /// Takes a turn if one is free.
-    pub fn try_take(&self, key: &K) -> Result<Turn<K>, Refused> {
+    pub fn try_take(&self, key: &K) -> Result<TurnPermit<K>, ShareError> {
         self.shared.change(|state, bounds| state.take(key, bounds))?;
         Ok(self.shared.turn(key))
     }
 
     /// Takes a turn if one is free and the key holds fewer than `share`, which replaces the usual share.
-    pub fn try_take_of(&self, key: &K, share: usize) -> Result<Turn<K>, Refused> {
-        self.shared.change(|state, bounds| state.take(key, &Bounds { share, ..*bounds }))?;
+    pub fn try_take_with_share(&self, key: &K, share: usize) -> Result<TurnPermit<K>, ShareError> {
+        self.shared.change(|state, bounds| state.take(key, &TurnBounds { share, ..*bounds }))?;
         Ok(self.shared.turn(key))
     }
 
     /// Takes a turn, waiting up to `patience`. A dropped caller leaves the queue.
-    pub async fn take(&self, key: &K, patience: Duration) -> Result<Turn<K>, Refused> {
+    pub async fn take(&self, key: &K, patience: Duration) -> Result<TurnPermit<K>, ShareError> {
         let queued = self.shared.change(|state, bounds| match state.take(key, bounds) {
             Ok(()) => Ok(None),
             Err(refused) => state.enqueue(key, bounds).map(|(number, granted)| Some((refused, number, granted))),
         })?;
         let Some((refused, number, granted)) = queued else { return Ok(self.shared.turn(key)) };
-        let waiter = Waiter { shared: &self.shared, key, number, granted };
+        let waiter = TurnWaiter { shared: &self.shared, key, number, granted };
         match timeout(patience, waiter.granted()).await {
             Ok(turn) => turn,
             Err(_) => Err(refused),
@@ -152,12 +152,12 @@ impl<K: Payer> Turns<K> {
     }
 
     /// Returns the number of turns taken, without locking.
-    pub fn taken(&self) -> usize {
+    pub fn in_use(&self) -> usize {
         self.shared.taken.load(Ordering::Relaxed)
     }
 
     /// Returns the `count` keys that hold the most turns, in descending order, with their numbers.
-    pub fn greediest(&self, count: usize) -> Vec<(K, usize)> {
+    pub fn top_keys(&self, count: usize) -> Vec<(K, usize)> {
         let mut keys: Vec<_> = {
             let state = self.shared.state();
             state.keys.iter().map(|(key, holdings)| (key.clone(), holdings.taken)).collect()
@@ -168,7 +168,7 @@ impl<K: Payer> Turns<K> {
     }
 }
 
-impl<K: Payer> Turn<K> {
+impl<K: Payer> TurnPermit<K> {
     /// Returns the key that holds the turn.
     pub fn key(&self) -> &K {
         &self.key
@@ -180,46 +180,46 @@ impl<K: Payer> Turn<K> {
     }
 }
 
-impl<K: Payer> Shared<K> {
-    fn state(&self) -> MutexGuard<'_, State<K>> {
+impl<K: Payer> SharedTurns<K> {
+    fn state(&self) -> MutexGuard<'_, TurnState<K>> {
         // Nothing panics while the lock is held, so its contents are consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut State<K>, &Bounds) -> T) -> T {
+    fn change<T>(&self, change: impl FnOnce(&mut TurnState<K>, &TurnBounds) -> T) -> T {
         let mut state = self.state();
         let result = change(&mut state, &self.bounds);
         self.taken.store(state.taken, Ordering::Relaxed);
         result
     }
 
-    fn turn(self: &Arc<Self>, key: &K) -> Turn<K> {
-        Turn { shared: self.clone(), key: key.clone() }
+    fn turn(self: &Arc<Self>, key: &K) -> TurnPermit<K> {
+        TurnPermit { shared: self.clone(), key: key.clone() }
     }
 }
 
-impl<K: Payer> State<K> {
+impl<K: Payer> TurnState<K> {
     /// Returns whether the key may have another turn.
-    fn allows(&self, key: &K, bounds: &Bounds) -> Result<(), Refused> {
+    fn allows(&self, key: &K, bounds: &TurnBounds) -> Result<(), ShareError> {
         if !self.allows_key(key, bounds) || !self.allows_group(key, bounds) {
-            return Err(Refused::Share);
+            return Err(ShareError::Share);
         }
-        if self.taken >= bounds.total { Err(Refused::Full) } else { Ok(()) }
+        if self.taken >= bounds.total { Err(ShareError::Full) } else { Ok(()) }
     }
 
-    fn allows_key(&self, key: &K, bounds: &Bounds) -> bool {
+    fn allows_key(&self, key: &K, bounds: &TurnBounds) -> bool {
         let held = self.keys.get(key).map_or(0, |holdings| holdings.taken);
-        held < share_now(bounds.share, bounds.total.saturating_sub(self.taken), bounds.total)
+        held < current_share(bounds.share, bounds.total.saturating_sub(self.taken), bounds.total)
     }
 
-    fn allows_group(&self, key: &K, bounds: &Bounds) -> bool {
+    fn allows_group(&self, key: &K, bounds: &TurnBounds) -> bool {
         let Some(group) = key.group() else { return true };
         let share = bounds.share.max(bounds.total / GROUP_DIVISOR);
         let held = self.groups.get(&group).map_or(0, |of_group| of_group.taken);
-        held < share_now(share, bounds.total.saturating_sub(self.taken), bounds.total)
+        held < current_share(share, bounds.total.saturating_sub(self.taken), bounds.total)
     }
 
-    fn take(&mut self, key: &K, bounds: &Bounds) -> Result<(), Refused> {
+    fn take(&mut self, key: &K, bounds: &TurnBounds) -> Result<(), ShareError> {
         self.allows(key, bounds)?;
         self.hold(key);
         Ok(())
@@ -228,10 +228,10 @@ impl<K: Payer> State<K> {
     fn hold(&mut self, key: &K) {
         self.taken += 1;
         self.keys.entry(key.clone()).or_default().taken += 1;
-        self.of_group(key, |of_group| of_group.taken += 1);
+        self.with_group(key, |of_group| of_group.taken += 1);
     }
 
-    fn of_group(&mut self, key: &K, change: impl FnOnce(&mut OfGroup)) {
+    fn with_group(&mut self, key: &K, change: impl FnOnce(&mut TurnGroup)) {
         let Some(group) = key.group() else { return };
         let of_group = self.groups.entry(group.clone()).or_default();
         change(of_group);
@@ -240,31 +240,31 @@ impl<K: Payer> State<K> {
         }
     }
 
-    fn enqueue(&mut self, key: &K, bounds: &Bounds) -> Result<(u64, oneshot::Receiver<()>), Refused> {
+    fn enqueue(&mut self, key: &K, bounds: &TurnBounds) -> Result<(u64, oneshot::Receiver<()>), ShareError> {
         if self.keys.get(key).is_some_and(|holdings| holdings.waiting.len() >= bounds.waiting_share) {
-            return Err(Refused::Share);
+            return Err(ShareError::Share);
         }
         let of_group = key.group().and_then(|group| self.groups.get(&group)).map_or(0, |of_group| of_group.waiting);
         if of_group >= bounds.waiting_share.max(bounds.waiting / GROUP_DIVISOR) && of_group > 0 {
-            return Err(Refused::Share);
+            return Err(ShareError::Share);
         }
-        if self.waiting >= bounds.waiting && !self.push_out(key) {
-            return Err(Refused::Full);
+        if self.waiting >= bounds.waiting && !self.evict_waiter(key) {
+            return Err(ShareError::Full);
         }
         let (grant, granted) = oneshot::channel();
         let number = self.next_waiter;
         self.next_waiter += 1;
         self.waiting += 1;
-        self.of_group(key, |of_group| of_group.waiting += 1);
+        self.with_group(key, |of_group| of_group.waiting += 1);
         self.keys.entry(key.clone()).or_default().waiting.push_back((number, grant));
         self.line_up(key);
         Ok((number, granted))
     }
 
     /// Removes the newest waiter of the key that waits with the most, in favor of `newcomer`. Returns whether it did.
-    fn push_out(&mut self, newcomer: &K) -> bool {
+    fn evict_waiter(&mut self, newcomer: &K) -> bool {
         let waiting = self.keys.iter().map(|(key, holdings)| (key, holdings.waiting.len()));
-        let Some(key) = to_push_out(newcomer, waiting) else { return false };
+        let Some(key) = choose_evicted_key(newcomer, waiting) else { return false };
         let Some(holdings) = self.keys.get_mut(&key) else { return false };
         // Dropping the waiter's sender notifies it.
         if holdings.waiting.pop_back().is_none() {
@@ -275,7 +275,7 @@ impl<K: Payer> State<K> {
             self.order.remove(&key);
         }
         self.waiting -= 1;
-        self.of_group(&key, |of_group| of_group.waiting -= 1);
+        self.with_group(&key, |of_group| of_group.waiting -= 1);
         self.forget_if_idle(&key);
         true
     }
@@ -290,13 +290,13 @@ impl<K: Payer> State<K> {
         }
     }
 
-    fn release(&mut self, key: &K, bounds: &Bounds) {
-        let had_its_all = self.allows(key, bounds) == Err(Refused::Share);
+    fn release(&mut self, key: &K, bounds: &TurnBounds) {
+        let had_its_all = self.allows(key, bounds) == Err(ShareError::Share);
         self.taken -= 1;
         if let Some(holdings) = self.keys.get_mut(key) {
             holdings.taken -= 1;
         }
-        self.of_group(key, |of_group| of_group.taken -= 1);
+        self.with_group(key, |of_group| of_group.taken -= 1);
         // The other keys have waited for longer than this one has been below its limit.
         if had_its_all {
             self.order.move_back(key);
@@ -306,7 +306,7 @@ impl<K: Payer> State<K> {
     }
 
     /// Gives free turns to waiting keys within their shares, one for each group before any gets a second.
-    fn grant(&mut self, bounds: &Bounds) {
+    fn grant(&mut self, bounds: &TurnBounds) {
         // A share only shrinks as turns are granted, so skipped keys need no second check.
         let mut at = 0;
         while self.taken < bounds.total {
@@ -318,7 +318,7 @@ impl<K: Payer> State<K> {
             holdings.is_in_order = false;
             if let Some((_, waiter)) = holdings.waiting.pop_front() {
                 self.waiting -= 1;
-                self.of_group(&key, |of_group| of_group.waiting -= 1);
+                self.with_group(&key, |of_group| of_group.waiting -= 1);
                 // A waiter that was dropped leaves the queue by itself.
                 if waiter.send(()).is_ok() {
                     self.hold(&key);
@@ -340,7 +340,7 @@ impl<K: Payer> State<K> {
             }
             self.waiting -= left;
             if left > 0 {
-                self.of_group(key, |of_group| of_group.waiting -= left);
+                self.with_group(key, |of_group| of_group.waiting -= left);
             }
         }
         self.forget_if_idle(key);
@@ -353,15 +353,15 @@ impl<K: Payer> State<K> {
     }
 }
 
-impl<K: Payer> Waiter<'_, K> {
-    async fn granted(mut self) -> Result<Turn<K>, Refused> {
+impl<K: Payer> TurnWaiter<'_, K> {
+    async fn granted(mut self) -> Result<TurnPermit<K>, ShareError> {
         // The sender stays in the queue for as long as this waiter does, unless a newcomer pushes it out.
-        (&mut self.granted).await.map_err(|_| Refused::Full)?;
+        (&mut self.granted).await.map_err(|_| ShareError::Full)?;
         Ok(self.shared.turn(self.key))
     }
 }
 
-impl<K: Payer> Drop for Waiter<'_, K> {
+impl<K: Payer> Drop for TurnWaiter<'_, K> {
     fn drop(&mut self) {
         let (key, number, granted) = (self.key, self.number, &mut self.granted);
         self.shared.change(|state, bounds| {
@@ -375,19 +375,19 @@ impl<K: Payer> Drop for Waiter<'_, K> {
     }
 }
 
-impl<K: Payer> Drop for Turn<K> {
+impl<K: Payer> Drop for TurnPermit<K> {
     fn drop(&mut self) {
         self.shared.change(|state, bounds| state.release(&self.key, bounds));
     }
 }
 
-impl<K: Payer> fmt::Debug for Turns<K> {
+impl<K: Payer> fmt::Debug for TurnQueue<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Turns").field("bounds", &self.shared.bounds).field("taken", &self.taken()).finish()
+        f.debug_struct("Turns").field("bounds", &self.shared.bounds).field("taken", &self.in_use()).finish()
     }
 }
 
-impl<K: Payer + fmt::Debug> fmt::Debug for Turn<K> {
+impl<K: Payer + fmt::Debug> fmt::Debug for TurnPermit<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Turn").field(&self.key).finish()
     }

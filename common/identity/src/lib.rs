@@ -3,8 +3,8 @@
 //! another database, with one sentence that says what to do.
 //!
 //! A service that is unreachable does not keep a program from starting: it is checked again in the background
-//! ([`Watch::run`]). If it then turns out to be foreign, the program exits; a foreign Redis is treated as unavailable
-//! instead. The spool of an edge carries a name too, but is checked elsewhere (`edge::identity`). Start with [`Watch`].
+//! ([`IdentityWatch::run`]). If it then turns out to be foreign, the program exits; a foreign Redis is treated as unavailable
+//! instead. The spool of an edge carries a name too, but is checked elsewhere (`edge::identity`). Start with [`IdentityWatch`].
 
 mod key;
 mod redis;
@@ -15,7 +15,7 @@ mod words;
 
 use std::{sync::Arc, time::Duration};
 
-use config::{Config, Pooler};
+use config::{Config, PoolerMode};
 use db::upkeep::{database, identity};
 use domain::Clock;
 use live::Redis;
@@ -27,32 +27,32 @@ use tokio::time::{Instant, sleep, timeout};
 use self::{
     key::KeyState,
     redis::RedisState,
-    store::{Belonging, StoreLook, StoreState},
+    store::{StoreExamination, StoreOwnership, StoreState},
 };
 pub use self::{
-    ruler::{Rule, Ruler},
-    take_over::TakenPart,
+    ruler::{RulerStatus, StoreRuler},
+    take_over::TakeOverTarget,
 };
 
 /// The timeout for checking one part.
-const LOOK_WAIT: Duration = Duration::from_secs(4);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(4);
 /// The interval of checks while a part is unsettled.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const UNSETTLED_INTERVAL: Duration = Duration::from_secs(1);
 /// The interval of checks once every part is known to be this database's.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
+const SETTLED_INTERVAL: Duration = Duration::from_secs(10);
 /// The maximum time that an edge waits for admin to name the store.
-const NAME_WAIT: Duration = Duration::from_secs(15);
+const NAME_TIMEOUT: Duration = Duration::from_secs(15);
 /// The interval at which the edge checks for the name.
-const NAME_LOOK: Duration = Duration::from_millis(200);
+const NAME_POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// In place of a database's name in a configuration key, means a store without a name.
 pub const UNNAMED: &str = "unnamed";
 
 /// Why a program refuses to continue: one sentence, which says what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Refusal(String);
+pub struct IdentityError(String);
 
-impl Refusal {
+impl IdentityError {
     /// Creates a refusal with this sentence.
     pub fn new(sentence: impl Into<String>) -> Self {
         Self(sentence.into())
@@ -60,11 +60,11 @@ impl Refusal {
 }
 
 /// Checks an additional part of a program against the database's name. It may block briefly.
-pub type PartCheck = Arc<dyn Fn(&str) -> Result<(), Refusal> + Send + Sync>;
+pub type PartCheck = Arc<dyn Fn(&str) -> Result<(), IdentityError> + Send + Sync>;
 
 /// The program that checks, with its keys.
 #[derive(Debug, Clone)]
-pub enum Keys {
+pub enum ProgramKeys {
     /// Admin, which names stores and Redis, and writes the value that the master key seals.
     Admin(MasterKey),
     /// An edge, which may not name anything or write the value.
@@ -72,21 +72,21 @@ pub enum Keys {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Role {
+enum ProgramRole {
     Admin,
     Edge,
 }
 
 /// Checks the parts of a program.
-pub struct Watch {
+pub struct IdentityWatch {
     db: PgPool,
-    pooler: Pooler,
+    pooler: PoolerMode,
     redis: Redis,
     store: PackStore,
-    keys: Keys,
+    keys: ProgramKeys,
     clock: Clock,
-    role: Role,
-    words: words::Words,
+    role: ProgramRole,
+    words: words::MessageContext,
     /// The database's name, once read from Postgres.
     database: Option<String>,
     /// Whether the store and the key are known to be the database's.
@@ -101,15 +101,20 @@ pub struct Watch {
 }
 
 /// The result of checking every part.
-struct Look {
+struct CheckResults {
     store: StoreState,
     redis: RedisState,
     key: KeyState,
 }
 
-impl Watch {
+impl IdentityWatch {
     /// Creates a watch over these parts. Removals from the store are held until its owner is known.
-    pub fn new(config: &Config, (db, redis, store): (PgPool, Redis, PackStore), keys: Keys, clock: Clock) -> Self {
+    pub fn new(
+        config: &Config,
+        (db, redis, store): (PgPool, Redis, PackStore),
+        keys: ProgramKeys,
+        clock: Clock,
+    ) -> Self {
         store.hold_removals();
         Self {
             db,
@@ -117,12 +122,12 @@ impl Watch {
             redis,
             store,
             role: match keys {
-                Keys::Admin(_) => Role::Admin,
-                Keys::Edge(_) => Role::Edge,
+                ProgramKeys::Admin(_) => ProgramRole::Admin,
+                ProgramKeys::Edge(_) => ProgramRole::Edge,
             },
             keys,
             clock,
-            words: words::Words::new(config),
+            words: words::MessageContext::new(config),
             database: None,
             store_is_ours: false,
             key_is_right: false,
@@ -134,14 +139,14 @@ impl Watch {
 
     /// Adds a part to check, which has this name in metrics.
     #[must_use]
-    pub fn also(mut self, part: &'static str, check: PartCheck) -> Self {
+    pub fn with_part(mut self, part: &'static str, check: PartCheck) -> Self {
         self.more = Some((part, check));
         self
     }
 
     /// Creates a watch with its own connections, for a check before the program makes its own.
-    pub fn open(config: &Config, keys: Keys) -> Result<Self, Refusal> {
-        let refused = |what: &str, error: &dyn std::error::Error| Refusal(format!("{what}: {error}"));
+    pub fn open(config: &Config, keys: ProgramKeys) -> Result<Self, IdentityError> {
+        let refused = |what: &str, error: &dyn std::error::Error| IdentityError(format!("{what}: {error}"));
         let db =
             db::connect(&config.postgres, &config.postgres.url).map_err(|error| refused("postgres.url", &error))?;
         let redis = Redis::connect_trusting(&config.redis.url, config.redis.ca_file.as_deref());
@@ -157,54 +162,54 @@ impl Watch {
 
     /// Checks every part before the program starts. Fails if a part belongs to another database; unreachable parts
     /// pass. An edge waits some seconds for admin to name a store.
-    pub async fn start(&mut self) -> Result<(), Refusal> {
+    pub async fn start(&mut self) -> Result<(), IdentityError> {
         self.check_pooler().await?;
         let waiting_since = Instant::now();
         loop {
-            let look = self.look().await?;
+            let look = self.check_parts().await?;
             if let RedisState::Foreign(name, used_up) = &look.redis {
                 return Err(self.foreign_redis(name, *used_up));
             }
-            self.judge_key(&look.key)?;
-            match self.judge_store(look.store) {
+            self.apply_key_state(&look.key)?;
+            match self.apply_store_state(look.store) {
                 Some(refusal) => return Err(refusal),
                 None if self.unnamed_since.is_none() || !self.is_admin_expected().await => break,
-                None if waiting_since.elapsed() > NAME_WAIT => return Err(self.words.never_named(NAME_WAIT)),
-                None => sleep(NAME_LOOK).await,
+                None if waiting_since.elapsed() > NAME_TIMEOUT => return Err(self.words.never_named(NAME_TIMEOUT)),
+                None => sleep(NAME_POLL_INTERVAL).await,
             }
         }
-        self.warn_of_password().await;
+        self.warn_about_password().await;
         Ok(())
     }
 
     /// Checks periodically. Returns once a part belongs to another database and the program must not use it.
-    pub async fn run(mut self) -> Refusal {
+    pub async fn run(mut self) -> IdentityError {
         loop {
-            match self.look_again().await {
+            match self.check_again().await {
                 Err(refusal) => return refusal,
-                Ok(true) => sleep(LOOK_EVERY).await,
-                Ok(false) => sleep(LOOK_AGAIN).await,
+                Ok(true) => sleep(SETTLED_INTERVAL).await,
+                Ok(false) => sleep(UNSETTLED_INTERVAL).await,
             }
         }
     }
 
     /// Checks every part, and returns whether all are settled.
-    async fn look_again(&mut self) -> Result<bool, Refusal> {
-        let look = self.look().await?;
-        let is_redis_settled = self.judge_redis(&look.redis);
-        self.judge_key(&look.key)?;
-        if let Some(refusal) = self.judge_store(look.store) {
+    async fn check_again(&mut self) -> Result<bool, IdentityError> {
+        let look = self.check_parts().await?;
+        let is_redis_settled = self.apply_redis_state(&look.redis);
+        self.apply_key_state(&look.key)?;
+        if let Some(refusal) = self.apply_store_state(look.store) {
             return Err(refusal);
         }
-        let is_overdue = self.unnamed_since.is_some_and(|since| since.elapsed() > NAME_WAIT);
+        let is_overdue = self.unnamed_since.is_some_and(|since| since.elapsed() > NAME_TIMEOUT);
         if is_overdue && !self.store_is_ours && self.is_admin_expected().await {
-            return Err(self.words.never_named(NAME_WAIT));
+            return Err(self.words.never_named(NAME_TIMEOUT));
         }
         Ok(is_redis_settled && self.key_is_right && self.store_is_ours)
     }
 
-    async fn look(&mut self) -> Result<Look, Refusal> {
-        match bounded(database::name(&self.db)).await {
+    async fn check_parts(&mut self) -> Result<CheckResults, IdentityError> {
+        match with_timeout(database::name(&self.db)).await {
             Ok(name) => match &self.database {
                 Some(known) if *known != name => return Err(self.words.other_database(known, &name)),
                 _ => self.database = Some(name),
@@ -213,42 +218,46 @@ impl Watch {
         }
         let Some(name) = self.database.clone() else {
             // Without the database's name, nothing can be compared.
-            return Ok(Look { store: StoreState::Unknown(None), redis: RedisState::Unknown, key: KeyState::Unknown });
+            return Ok(CheckResults {
+                store: StoreState::Unknown(None),
+                redis: RedisState::Unknown,
+                key: KeyState::Unknown,
+            });
         };
-        self.look_at_more(&name).await?;
+        self.check_extra_part(&name).await?;
         let (store, redis, key) =
             tokio::join!(self.look_at_store(&name), self.look_at_redis(&name), self.look_at_key());
-        Ok(Look { store, redis, key })
+        Ok(CheckResults { store, redis, key })
     }
 
-    async fn look_at_more(&self, database: &str) -> Result<(), Refusal> {
+    async fn check_extra_part(&self, database: &str) -> Result<(), IdentityError> {
         let Some((part, check)) = &self.more else { return Ok(()) };
         let (check, database) = (check.clone(), database.to_owned());
-        let looked = timeout(LOOK_WAIT, tokio::task::spawn_blocking(move || check(&database)));
+        let looked = timeout(CHECK_TIMEOUT, tokio::task::spawn_blocking(move || check(&database)));
         let Ok(Ok(outcome)) = looked.await else { return Ok(()) };
         show(part, outcome.is_err());
         outcome
     }
 
     /// Fails if the pooler in front of Postgres is not the configured kind. An unreachable one passes.
-    async fn check_pooler(&self) -> Result<(), Refusal> {
-        match timeout(LOOK_WAIT, db::pooler::check(self.pooler, &self.db)).await {
-            Ok(Err(error)) if error.is_final() => Err(Refusal(error.to_string())),
+    async fn check_pooler(&self) -> Result<(), IdentityError> {
+        match timeout(CHECK_TIMEOUT, db::pooler::check(self.pooler, &self.db)).await {
+            Ok(Err(error)) if error.is_final() => Err(IdentityError(error.to_string())),
             Ok(_) | Err(_) => Ok(()),
         }
     }
 
     /// Returns whether an admin of this version has migrated the database and will name the store.
     async fn is_admin_expected(&self) -> bool {
-        bounded(identity::is_migrated(&self.db)).await.unwrap_or(false)
+        with_timeout(identity::is_migrated(&self.db)).await.unwrap_or(false)
     }
 
     /// Warns if Postgres's password crosses a network unencrypted.
-    async fn warn_of_password(&self) {
+    async fn warn_about_password(&self) {
         // Behind a pooler, Postgres knows only the pooler's connection.
-        if self.pooler == Pooler::None
+        if self.pooler == PoolerMode::None
             && db::sends_password_elsewhere(self.words.postgres_url())
-            && bounded(identity::is_encrypted(&self.db)).await.is_ok_and(|is_encrypted| !is_encrypted)
+            && with_timeout(identity::is_encrypted(&self.db)).await.is_ok_and(|is_encrypted| !is_encrypted)
         {
             tracing::warn!(
                 "Postgres's password goes to another machine over a connection that is not encrypted: add sslmode=verify-full to \
@@ -268,29 +277,29 @@ pub enum StoreFinding {
     /// Admin will name the store after its database when it starts.
     ToBeNamed,
     /// Admin would refuse to start.
-    Refused(Refusal),
+    Refused(IdentityError),
     /// The store or the database is unreachable.
     Unknown(String),
 }
 
 /// Checks a store as admin does when it starts, without changing anything.
 pub async fn examine_store(config: &Config, db: &PgPool, store: &PackStore) -> StoreFinding {
-    let database = match bounded(database::name(db)).await {
+    let database = match with_timeout(database::name(db)).await {
         Ok(database) => database,
         Err(error) if identity::is_unmigrated(&error) => return StoreFinding::ToBeNamed,
         Err(error) => return StoreFinding::Unknown(error.to_string()),
     };
-    let words = words::Words::new(config);
-    let look = StoreLook { db, store, words: &words, role: Role::Admin, database: &database };
+    let words = words::MessageContext::new(config);
+    let look = StoreExamination { db, store, words: &words, role: ProgramRole::Admin, database: &database };
     match look.belonging().await {
-        Belonging::Ours => match Ruler::new(db, store, &Clock::system()).compare().await {
-            Ok(Some(Rule::Another)) => StoreFinding::RuledElsewhere,
+        StoreOwnership::Ours => match StoreRuler::new(db, store, &Clock::system()).compare().await {
+            Ok(Some(RulerStatus::Another)) => StoreFinding::RuledElsewhere,
             Ok(_) => StoreFinding::Ours,
             Err(error) => StoreFinding::Unknown(error),
         },
-        Belonging::Nameable(_) | Belonging::Unnamed => StoreFinding::ToBeNamed,
-        Belonging::Unlike(refusal) | Belonging::Foreign(refusal) => StoreFinding::Refused(refusal),
-        Belonging::Unknown(error) => StoreFinding::Unknown(error),
+        StoreOwnership::Nameable(_) | StoreOwnership::Unnamed => StoreFinding::ToBeNamed,
+        StoreOwnership::Unlike(refusal) | StoreOwnership::Foreign(refusal) => StoreFinding::Refused(refusal),
+        StoreOwnership::Unknown(error) => StoreFinding::Unknown(error),
     }
 }
 
@@ -307,6 +316,6 @@ fn show(part: &'static str, is_foreign: bool) {
 }
 
 /// Applies the timeout of a check to a query.
-async fn bounded<T>(asked: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, sqlx::Error> {
-    timeout(LOOK_WAIT, asked).await.unwrap_or(Err(sqlx::Error::PoolTimedOut))
+async fn with_timeout<T>(asked: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, sqlx::Error> {
+    timeout(CHECK_TIMEOUT, asked).await.unwrap_or(Err(sqlx::Error::PoolTimedOut))
 }

@@ -5,7 +5,7 @@ use domain::Timestamp;
 use live::RedisError;
 use tokio::time::timeout;
 
-use super::{LOOK_WAIT, Refusal, Role, Watch, bounded, show};
+use super::{CHECK_TIMEOUT, IdentityError, IdentityWatch, ProgramRole, show, with_timeout};
 
 /// The result of checking Redis.
 pub(super) enum RedisState {
@@ -17,9 +17,9 @@ pub(super) enum RedisState {
     Unknown,
 }
 
-impl Watch {
+impl IdentityWatch {
     pub(super) async fn look_at_redis(&self, database: &str) -> RedisState {
-        match timeout(LOOK_WAIT, self.name_redis(database)).await {
+        match timeout(CHECK_TIMEOUT, self.name_redis(database)).await {
             Ok(Ok(Some(name))) if name == database => RedisState::Ours,
             Ok(Ok(Some(name))) => self.take_redis_over(name, database).await,
             Ok(Err(error)) => {
@@ -32,17 +32,17 @@ impl Watch {
 
     async fn name_redis(&self, database: &str) -> Result<Option<String>, RedisError> {
         match self.role {
-            Role::Admin => self.redis.claim_for(database).await.map(Some),
-            Role::Edge => self.redis.database_name().await,
+            ProgramRole::Admin => self.redis.claim_database(database).await.map(Some),
+            ProgramRole::Edge => self.redis.database_name().await,
         }
     }
 
     async fn take_redis_over(&self, former: String, database: &str) -> RedisState {
-        let is_wanted = self.role == Role::Admin && self.words.redis_take_over() == Some(former.as_str());
+        let is_wanted = self.role == ProgramRole::Admin && self.words.redis_take_over() == Some(former.as_str());
         if !is_wanted {
             return RedisState::Foreign(former, None);
         }
-        match bounded(identity::taken_over_at(&self.db, "redis", &former)).await {
+        match with_timeout(identity::taken_over_at(&self.db, "redis", &former)).await {
             Ok(None) => self.rename_redis(former, database).await,
             Ok(at) => RedisState::Foreign(former, at),
             Err(_) => RedisState::Foreign(former, None),
@@ -50,20 +50,21 @@ impl Watch {
     }
 
     pub(super) async fn rename_redis(&self, former: String, database: &str) -> RedisState {
-        match timeout(LOOK_WAIT, self.redis.take_over(&former, database)).await {
+        match timeout(CHECK_TIMEOUT, self.redis.take_over(&former, database)).await {
             Ok(Ok(name)) if name == database => {}
             Ok(Ok(name)) => return RedisState::Foreign(name, None),
             Ok(Err(_)) | Err(_) => return RedisState::Unknown,
         }
         tracing::warn!(former, "this database has taken Redis over (redis.take_over_from, which can be removed now)");
-        if let Err(error) = bounded(identity::note_take_over(&self.db, "redis", &former, self.clock.now())).await {
+        if let Err(error) = with_timeout(identity::record_take_over(&self.db, "redis", &former, self.clock.now())).await
+        {
             tracing::warn!(%error, "the take-over of Redis could not be noted: remove redis.take_over_from");
         }
         RedisState::Ours
     }
 
     /// Describes the owner of a foreign Redis and how to proceed.
-    pub(super) fn foreign_redis(&self, owner: &str, used_up: Option<Timestamp>) -> Refusal {
+    pub(super) fn foreign_redis(&self, owner: &str, used_up: Option<Timestamp>) -> IdentityError {
         match used_up {
             None => self.words.foreign_redis(owner, self.database(), self.role),
             Some(at) => self.words.used_up_redis(owner, self.database(), at),
@@ -71,7 +72,7 @@ impl Watch {
     }
 
     /// Makes every command fail while Redis is foreign. Returns whether Redis is known to be ours.
-    pub(super) fn judge_redis(&self, redis: &RedisState) -> bool {
+    pub(super) fn apply_redis_state(&self, redis: &RedisState) -> bool {
         match redis {
             RedisState::Ours => {
                 show("redis", false);

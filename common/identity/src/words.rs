@@ -3,13 +3,13 @@
 use std::{path::PathBuf, time::Duration};
 
 use config::{Config, without_password};
-use db::upkeep::master_key::WrongKey;
+use db::upkeep::master_key::WrongKeyError;
 use domain::Timestamp;
 
-use super::{Refusal, Role, UNNAMED};
+use super::{IdentityError, ProgramRole, UNNAMED};
 
 /// The configuration values that the messages name.
-pub(super) struct Words {
+pub(super) struct MessageContext {
     store: String,
     store_take_over: Option<String>,
     redis: String,
@@ -19,7 +19,7 @@ pub(super) struct Words {
     edge_key_file: Option<PathBuf>,
 }
 
-impl Words {
+impl MessageContext {
     pub(super) fn new(config: &Config) -> Self {
         Self {
             store: config.store.url.to_string(),
@@ -50,10 +50,13 @@ impl Words {
         format!("the database {} (postgres.url, {url})", name.unwrap_or("of an unknown name"))
     }
 
-    pub(super) fn foreign_store(&self, owner: &str, own: Option<&str>, role: Role) -> Refusal {
-        let who =
-            if role == Role::Edge { "have admin take the store over with" } else { "to take the store over, set" };
-        Refusal(format!(
+    pub(super) fn foreign_store(&self, owner: &str, own: Option<&str>, role: ProgramRole) -> IdentityError {
+        let who = if role == ProgramRole::Edge {
+            "have admin take the store over with"
+        } else {
+            "to take the store over, set"
+        };
+        IdentityError(format!(
             "the store {} (store.url) belongs to the database {owner}, not to {}: set store.url or postgres.url right, or, {who} \
              store.take_over_from = \"{owner}\"",
             self.store,
@@ -62,30 +65,30 @@ impl Words {
     }
 
     /// The refusal of a store that `store.take_over_from` names but that was already taken over.
-    pub(super) fn used_up_store(&self, former: &str, own: Option<&str>, at: Timestamp) -> Refusal {
-        Refusal(format!(
+    pub(super) fn used_up_store(&self, former: &str, own: Option<&str>, at: Timestamp) -> IdentityError {
+        IdentityError(format!(
             "the store {} (store.url) belongs to the database {former} again, not to {}: set store.url or postgres.url right, or, to take \
              the store over once more, {}",
             self.store,
             self.database(own),
-            again("store", "store.take_over_from", former, at),
+            take_over_command("store", "store.take_over_from", former, at),
         ))
     }
 
     /// The refusal of a Redis that `redis.take_over_from` names but that was already taken over.
-    pub(super) fn used_up_redis(&self, former: &str, own: Option<&str>, at: Timestamp) -> Refusal {
-        Refusal(format!(
+    pub(super) fn used_up_redis(&self, former: &str, own: Option<&str>, at: Timestamp) -> IdentityError {
+        IdentityError(format!(
             "the Redis {} (redis.url) belongs to the database {former} again, not to {}: set redis.url or postgres.url right, or, to take it \
              over once more, {}",
             self.redis,
             self.database(own),
-            again("redis", "redis.take_over_from", former, at),
+            take_over_command("redis", "redis.take_over_from", former, at),
         ))
     }
 
     /// The refusal of a store with unknown packs. `used_up` is when `store.take_over_from` was used.
-    pub(super) fn unknown_packs(&self, own: Option<&str>, used_up: Option<Timestamp>) -> Refusal {
-        Refusal(format!(
+    pub(super) fn unknown_packs(&self, own: Option<&str>, used_up: Option<Timestamp>) -> IdentityError {
+        IdentityError(format!(
             "the store {} (store.url) has no name, and {} knows none of its packs: set store.url or postgres.url right, or, to take \
              the store over, {}; nothing in it was changed",
             self.store,
@@ -95,8 +98,8 @@ impl Words {
     }
 
     /// The refusal of a store that is unexpectedly empty. `used_up` is when `store.take_over_from` was used.
-    pub(super) fn empty_store(&self, own: Option<&str>, used_up: Option<Timestamp>) -> Refusal {
-        Refusal(format!(
+    pub(super) fn empty_store(&self, own: Option<&str>, used_up: Option<Timestamp>) -> IdentityError {
+        IdentityError(format!(
             "the store {} (store.url) is empty, and {} has deployments whose packs belong there: set store.url or postgres.url \
              right, or bring the packs back, or, to begin with an empty store, {}",
             self.store,
@@ -114,22 +117,22 @@ impl Words {
         )
     }
 
-    pub(super) fn unreadable_name(&self, what: &str) -> Refusal {
-        Refusal(format!(
+    pub(super) fn unreadable_name(&self, what: &str) -> IdentityError {
+        IdentityError(format!(
             "the store {} (store.url) does not say whose it is ({what}): bring the object back, or remove it and restart admin",
             self.store
         ))
     }
 
-    pub(super) fn unnamed(&self) -> Refusal {
-        Refusal(format!(
+    pub(super) fn unnamed(&self) -> IdentityError {
+        IdentityError(format!(
             "the store {} (store.url) has no name yet; waiting for admin, which gives it one when it starts",
             self.store
         ))
     }
 
-    pub(super) fn never_named(&self, waited: Duration) -> Refusal {
-        Refusal(format!(
+    pub(super) fn never_named(&self, waited: Duration) -> IdentityError {
+        IdentityError(format!(
             "the store {} (store.url) has no name, and no admin gave it one within {} s: is store.url what admin has, and does \
              admin run?",
             self.store,
@@ -137,9 +140,9 @@ impl Words {
         ))
     }
 
-    pub(super) fn foreign_redis(&self, owner: &str, own: Option<&str>, role: Role) -> Refusal {
-        let who = if role == Role::Edge { "have admin take it over with" } else { "to take it over, set" };
-        Refusal(format!(
+    pub(super) fn foreign_redis(&self, owner: &str, own: Option<&str>, role: ProgramRole) -> IdentityError {
+        let who = if role == ProgramRole::Edge { "have admin take it over with" } else { "to take it over, set" };
+        IdentityError(format!(
             "the Redis {} (redis.url) belongs to the database {owner}, not to {}: set redis.url or postgres.url right, or, {who} \
              redis.take_over_from = \"{owner}\"",
             self.redis,
@@ -147,15 +150,15 @@ impl Words {
         ))
     }
 
-    pub(super) fn wrong_key(&self, wrong: &WrongKey, role: Role) -> Refusal {
-        Refusal(match &self.edge_key_file {
-            Some(file) if role == Role::Edge => wrong.explain_edge(file, &self.postgres_url),
+    pub(super) fn wrong_key(&self, wrong: &WrongKeyError, role: ProgramRole) -> IdentityError {
+        IdentityError(match &self.edge_key_file {
+            Some(file) if role == ProgramRole::Edge => wrong.explain_edge(file, &self.postgres_url),
             _ => wrong.explain(&self.key_file, &self.postgres_url),
         })
     }
 
-    pub(super) fn other_database(&self, known: &str, found: &str) -> Refusal {
-        Refusal(format!(
+    pub(super) fn other_database(&self, known: &str, found: &str) -> IdentityError {
+        IdentityError(format!(
             "{} has taken the place of the database {known} while this program ran: set postgres.url right, or start the program \
              anew if that is meant",
             self.database(Some(found)),
@@ -167,12 +170,12 @@ impl Words {
 fn unnamed_way(used_up: Option<Timestamp>) -> String {
     match used_up {
         None => format!("set store.take_over_from = \"{UNNAMED}\""),
-        Some(at) => again("store", "store.take_over_from", UNNAMED, at),
+        Some(at) => take_over_command("store", "store.take_over_from", UNNAMED, at),
     }
 }
 
 /// Explains how to take something over again after its configuration key was used.
-fn again(part: &str, key: &str, former: &str, at: Timestamp) -> String {
+fn take_over_command(part: &str, key: &str, former: &str, at: Timestamp) -> String {
     format!(
         "run `admin take-over {part} {former}` ({key} = \"{former}\" was followed at {at}, and is followed once; remove it)"
     )

@@ -19,8 +19,8 @@ pub use text::is_blank;
 
 /// The documents of one invoice.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Documents {
-    /// A PDF/A-3 with [`Documents::cii`] embedded as Factur-X.
+pub struct InvoiceDocuments {
+    /// A PDF/A-3 with [`InvoiceDocuments::cii`] embedded as Factur-X.
     pub pdf: Vec<u8>,
     /// The invoice as Cross Industry Invoice in the profile EN 16931.
     pub cii: String,
@@ -42,9 +42,9 @@ pub enum RenderError {
 
 /// Renders the documents of an invoice. This takes milliseconds of CPU time; async callers should use a blocking
 /// thread.
-pub fn render(invoice: &Invoice) -> Result<Documents, RenderError> {
+pub fn render(invoice: &Invoice) -> Result<InvoiceDocuments, RenderError> {
     let cii = einvoice::cii::write(invoice)?;
     let ubl = einvoice::ubl::write(invoice)?;
     let pdf = pdf::write(invoice, &cii)?;
-    Ok(Documents { pdf, cii, ubl })
+    Ok(InvoiceDocuments { pdf, cii, ubl })
 }

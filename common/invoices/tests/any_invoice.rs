@@ -6,7 +6,7 @@
 mod samples;
 
 use en16931_formats::Syntax;
-use invoices::model::{Consultation, Draft, InvoiceKind, Line, Party, PaymentMethod, Treatment};
+use invoices::model::{DraftLine, InvoiceDraft, InvoiceKind, Party, PaymentMethod, VatTreatment, ViesConsultation};
 use proptest::{collection::vec, option, prelude::*};
 use samples::{line, with_lines};
 
@@ -51,32 +51,32 @@ fn party() -> impl Strategy<Value = Party> {
     )
 }
 
-fn lines() -> impl Strategy<Value = Vec<Line>> {
+fn lines() -> impl Strategy<Value = Vec<DraftLine>> {
     prop_oneof![4 => vec(one_line(), 1..12), 1 => vec(one_line(), 30..120)]
 }
 
-fn one_line() -> impl Strategy<Value = Line> {
+fn one_line() -> impl Strategy<Value = DraftLine> {
     let rate = prop::sample::select(vec![0, 300, 550, 900, 1925, 2100, 2700]);
     let parts = (text(), -3_i64..50, 0_i64..150_000, rate);
     parts.prop_map(|(what, quantity, price, rate)| line(&what, quantity, price, rate))
 }
 
-fn treatment() -> impl Strategy<Value = Treatment> {
+fn treatment() -> impl Strategy<Value = VatTreatment> {
     prop_oneof![
-        Just(Treatment::Standard),
-        option::of("[A-Z0-9]{16}").prop_map(|number| Treatment::ReverseCharge {
-            consultation: number.map(|number| Consultation { number, on: samples::domestic().issued }),
+        Just(VatTreatment::Standard),
+        option::of("[A-Z0-9]{16}").prop_map(|number| VatTreatment::ReverseCharge {
+            consultation: number.map(|number| ViesConsultation { number, on: samples::domestic().issued }),
         }),
-        Just(Treatment::ConsumerOfAnotherState { country: "FR".parse().unwrap() }),
-        Just(Treatment::OutsideScope),
+        Just(VatTreatment::ConsumerOfAnotherState { country: "FR".parse().unwrap() }),
+        Just(VatTreatment::OutsideScope),
     ]
 }
 
-fn draft() -> impl Strategy<Value = Draft> {
+fn draft() -> impl Strategy<Value = InvoiceDraft> {
     let flags = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
     let texts = (text(), text(), option::of(text()), vec(text(), 0..4));
     (treatment(), lines(), party(), texts, flags).prop_map(|(treatment, mut lines, buyer, texts, flags)| {
-        if matches!(treatment, Treatment::ReverseCharge { .. } | Treatment::OutsideScope) {
+        if matches!(treatment, VatTreatment::ReverseCharge { .. } | VatTreatment::OutsideScope) {
             lines = lines
                 .into_iter()
                 .map(|sold| line(&sold.description, sold.quantity, sold.unit_price_cents, 0))
@@ -84,7 +84,7 @@ fn draft() -> impl Strategy<Value = Draft> {
         }
         let mut draft = samples::domestic();
         draft.buyer = buyer;
-        if matches!(treatment, Treatment::ReverseCharge { .. }) {
+        if matches!(treatment, VatTreatment::ReverseCharge { .. }) {
             draft.buyer.vat_number.get_or_insert_with(|| "DE123456788".to_owned());
         }
         draft.treatment = treatment;

@@ -7,8 +7,8 @@ mod samples;
 use std::path::Path;
 
 use invoices::{
-    Documents, Invoice,
-    model::{Draft, InvoiceError, Treatment},
+    Invoice, InvoiceDocuments,
+    model::{InvoiceDraft, InvoiceError, VatTreatment},
 };
 
 #[test]
@@ -90,14 +90,14 @@ fn notes_that_the_law_wants_are_in_the_xml() {
 
 #[test]
 fn play_money_is_marked_everywhere() {
-    let draft = Draft { play_money: true, ..samples::domestic() };
+    let draft = InvoiceDraft { play_money: true, ..samples::domestic() };
     let documents = render("play-money", &samples::prove(draft));
     assert!(documents.cii.contains("PLAY MONEY") && documents.ubl.contains("PLAY MONEY"));
 }
 
 #[test]
 fn sums_that_are_wrong_are_refused_by_name() {
-    let refused = |change: fn(&mut Draft)| {
+    let refused = |change: fn(&mut InvoiceDraft)| {
         let mut draft = samples::domestic();
         change(&mut draft);
         Invoice::new(draft).unwrap_err().to_string()
@@ -118,7 +118,7 @@ fn sums_that_are_wrong_are_refused_by_name() {
 
 #[test]
 fn unlawful_treatments_are_refused() {
-    let treated = |treatment: &Treatment, change: fn(&mut Draft)| {
+    let treated = |treatment: &VatTreatment, change: fn(&mut InvoiceDraft)| {
         let mut draft = samples::reverse_charge();
         draft.treatment = treatment.clone();
         let lines = draft.lines.clone();
@@ -126,9 +126,9 @@ fn unlawful_treatments_are_refused() {
         change(&mut draft);
         Invoice::new(draft).unwrap_err()
     };
-    let reverse = Treatment::ReverseCharge { consultation: None };
+    let reverse = VatTreatment::ReverseCharge { consultation: None };
     for change in [
-        (|draft: &mut Draft| draft.buyer.vat_number = None) as fn(&mut Draft),
+        (|draft: &mut InvoiceDraft| draft.buyer.vat_number = None) as fn(&mut InvoiceDraft),
         |draft| draft.buyer.vat_number = Some("NL004495445B01".to_owned()),
         |draft| draft.seller.vat_number = None,
     ] {
@@ -136,10 +136,10 @@ fn unlawful_treatments_are_refused() {
     }
     let taxed = treated(&reverse, |draft| draft.lines[1] = samples::line("Taxed", 1, 100, 2100));
     assert_eq!(taxed, InvoiceError::LineTreatment { line: 2 });
-    let unknown = treated(&Treatment::OutsideScope, |draft| draft.seller.registration_id = None);
+    let unknown = treated(&VatTreatment::OutsideScope, |draft| draft.seller.registration_id = None);
     assert!(matches!(unknown, InvoiceError::Treatment(_)));
 }
 
-fn render(name: &str, invoice: &Invoice) -> Documents {
+fn render(name: &str, invoice: &Invoice) -> InvoiceDocuments {
     invoices::render(invoice).unwrap_or_else(|error| panic!("{name}: {error}"))
 }

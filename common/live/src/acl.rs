@@ -10,12 +10,12 @@ use super::{
     answers::ANSWERS_CHANNEL,
     bus::{ACKS_CHANNEL, CHANGES_CHANNEL, TOP_CHANNEL},
     name,
-    reports::Program,
+    reports::ProgramKind,
     traffic::TRAFFIC_CHANNEL,
 };
 
 /// The keys that edges write and read, and those that they only read.
-const WRITTEN: [&str; 3] = ["svc:ai:*", "svc:gate:*", Program::Edge.key()];
+const WRITTEN: [&str; 3] = ["svc:ai:*", "svc:gate:*", ProgramKind::Edge.key()];
 const READ: [&str; 2] = [name::NAME, "svc:ping*"];
 
 /// The commands that edges use, also in scripts. SCAN, which finds what a dead edge left open, reveals all key names.

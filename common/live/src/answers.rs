@@ -6,7 +6,7 @@ use std::{sync::LazyLock, time::Duration};
 
 use redis::{AsyncCommands as _, RedisError, Script};
 
-use super::{Redis, leases::whole};
+use super::{Redis, leases::as_millis};
 
 /// The prefix of the names of the edges' channels.
 pub const ANSWERS_CHANNEL: &str = "svc:ai:answers";
@@ -45,7 +45,7 @@ impl Redis {
         time: Duration,
     ) -> Result<Option<String>, RedisError> {
         let mut script = CLAIM.key(key(name));
-        let script = script.arg(claim).arg(former.unwrap_or(claim)).arg(whole(time));
+        let script = script.arg(claim).arg(former.unwrap_or(claim)).arg(as_millis(time));
         script.invoke_async(&mut self.commands()).await
     }
 

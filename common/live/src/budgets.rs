@@ -29,14 +29,14 @@ use std::{
 use domain::{
     Account, CompletionId, Timestamp,
     month::Month,
-    usage::{Base, DaySpent, UsageRow},
+    usage::{DayUsage, StoredUsage, UsageRow},
 };
 use redis::{AsyncCommands as _, ErrorKind, RedisError, Script, ServerErrorKind};
 
 use self::entries::{day_number, minute_key, month_number, open_key, parse, spent_key, text, text_before_time};
 use super::{
     Redis,
-    leases::{Epoch, SWEEPER, whole},
+    leases::{MemoryEpoch, SWEEPER, as_millis},
 };
 
 const SCAN_STEP: usize = 1_000;
@@ -46,7 +46,7 @@ pub const SPARE_LIFE: Duration = Duration::from_millis(250);
 
 /// The limits of an account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Budget {
+pub struct AccountLimits {
     /// Completions in any minute.
     pub per_minute: u64,
     /// Tokens in a UTC day.
@@ -61,9 +61,9 @@ pub struct Budget {
 
 /// The result of an admission, and its time by Redis's clock, which alone decides the charged day and month.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Judgement {
+pub struct AdmissionResult {
     /// The result.
-    pub verdict: Verdict,
+    pub verdict: AdmissionVerdict,
     /// The time of the admission.
     pub at: Timestamp,
     /// The state of spares.
@@ -84,26 +84,26 @@ pub enum SpareStatus {
 
 /// The result of an admission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum AdmissionVerdict {
     /// The sums of the account, or of a key with a limit, are missing. Nothing was done: retry with Postgres's figures.
     Unknown,
     /// Too many completions in the last minute.
-    Minute(Used),
+    Minute(BudgetUsage),
     /// More tokens than the day has left.
-    Day(Used),
+    Day(BudgetUsage),
     /// More than the month's credit has left.
-    Month(Used),
+    Month(BudgetUsage),
     /// More than the account's own limit of the month has left.
-    AccountLimit(Used),
+    AccountLimit(BudgetUsage),
     /// More than the key's limit of the month has left.
-    KeyLimit(Used),
+    KeyLimit(BudgetUsage),
     /// The reservation was made.
-    Admitted(Used),
+    Admitted(BudgetUsage),
 }
 
 /// The part of its limits that an account has used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Used {
+pub struct BudgetUsage {
     /// Completions in the last minute.
     pub requests: u64,
     /// The time until the oldest of these completions is a minute old and frees a place.
@@ -116,14 +116,14 @@ pub struct Used {
 
 /// A completion that Postgres does not have yet, and the edge that will record it.
 #[derive(Debug, Clone)]
-pub struct Open {
+pub struct OpenCompletion {
     /// The id of the edge.
     pub edge: String,
     /// The completion's future row, as far as it is known.
     pub row: UsageRow,
 }
 
-impl Open {
+impl OpenCompletion {
     /// Returns whether it was [claimed](Redis::claim). Its edge is then no longer known.
     pub fn is_claimed(&self) -> bool {
         self.edge == SWEEPER
@@ -132,7 +132,7 @@ impl Open {
 
 /// The outcome of releasing a reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Release {
+pub enum ReleaseOutcome {
     /// The reservation was given back.
     Released,
     /// There is no reservation: it was never made, or is already released or settled.
@@ -145,19 +145,19 @@ pub enum Release {
 /// whatever it persists, and this script names its memory. So the first admission after a restart finds no script, and
 /// earlier sums are not mistaken for current ones, without an extra query while a client waits.
 #[derive(Clone, Default)]
-pub(super) struct Memory(Arc<Present>);
+pub(super) struct RedisMemory(Arc<KnownMemory>);
 
 #[derive(Default)]
-struct Present {
-    known: RwLock<Option<Known>>,
+struct KnownMemory {
+    known: RwLock<Option<KnownScript>>,
     number: AtomicU64,
 }
 
-type Known = (Epoch, Arc<Script>);
+type KnownScript = (MemoryEpoch, Arc<Script>);
 
-impl Memory {
-    pub(super) fn is(&self, epoch: &Epoch) {
-        let is_known = |known: &Option<Known>| known.as_ref().is_some_and(|(known, _)| known.is_same(epoch));
+impl RedisMemory {
+    pub(super) fn update(&self, epoch: &MemoryEpoch) {
+        let is_known = |known: &Option<KnownScript>| known.as_ref().is_some_and(|(known, _)| known.is_same(epoch));
         if !is_known(&self.0.known.read().unwrap_or_else(PoisonError::into_inner)) {
             let script = Arc::new(scripts::admission(&epoch.id));
             *self.0.known.write().unwrap_or_else(PoisonError::into_inner) = Some((epoch.clone(), script));
@@ -186,7 +186,7 @@ impl Redis {
 
     /// Reserves the most that `row` can use, if the account has that much left.
     ///
-    /// After [`Verdict::Unknown`], pass as `base` Postgres's figures for the day of [`Judgement::at`]. The reservation
+    /// After [`AdmissionVerdict::Unknown`], pass as `base` Postgres's figures for the day of [`AdmissionResult::at`]. The reservation
     /// counts for the day on which it is made, whatever `row` says.
     ///
     /// While every limit is at most half used, the same is reserved for each of `spares` ([`UsageRow::set_spare`]),
@@ -197,23 +197,25 @@ impl Redis {
         edge: &str,
         row: &UsageRow,
         spares: &[UsageRow],
-        budget: Budget,
-        base: Option<Base>,
-    ) -> Result<Judgement, RedisError> {
+        budget: AccountLimits,
+        base: Option<StoredUsage>,
+    ) -> Result<AdmissionResult, RedisError> {
         let account = row.account.as_str();
         let call = |script: &Script| {
             let mut call = redis::cmd("EVALSHA");
             call.arg(script.get_hash()).arg(3).arg(spent_key(account)).arg(open_key(account)).arg(minute_key(account));
             call.arg(row.id.as_str()).arg(text_before_time(edge, row)).arg(row.tokens()).arg(row.cost.0);
             call.arg(budget.per_minute).arg(budget.per_day).arg(budget.per_month);
-            call.arg(or_empty(budget.account_limit)).arg(or_empty(budget.key_limit)).arg(row.token.as_str());
+            call.arg(optional_argument(budget.account_limit))
+                .arg(optional_argument(budget.key_limit))
+                .arg(row.token.as_str());
             call.arg(spares.len());
             for spare in spares {
                 call.arg(spare.id.as_str()).arg(text_before_time(edge, spare));
             }
             if let Some(base) = &base {
                 call.arg(day_number(base.day)).arg(base.version).arg(base.day_tokens).arg(base.month_cost.0);
-                call.arg(or_empty(base.key_cost.map(|cost| cost.0)));
+                call.arg(optional_argument(base.key_cost.map(|cost| cost.0)));
                 for id in &base.last_minute {
                     call.arg(id.as_str());
                 }
@@ -231,7 +233,7 @@ impl Redis {
             }
             answer => answer,
         };
-        judgement(answer?, spares.len())
+        parse_admission(answer?, spares.len())
     }
 
     async fn admission(&self) -> Result<Arc<Script>, RedisError> {
@@ -265,8 +267,8 @@ impl Redis {
     }
 
     /// Closes completions that Postgres has recorded. `spent` is the account's usage including them.
-    pub async fn confirm(&self, spent: &DaySpent, ids: &[&CompletionId]) -> Result<(), RedisError> {
-        let month = Month::containing(spent.day);
+    pub async fn confirm(&self, spent: &DayUsage, ids: &[&CompletionId]) -> Result<(), RedisError> {
+        let month = Month::from_date(spent.day);
         self.close(&spent.account, ids, |call| {
             call.arg(spent.spent.version).arg(day_number(spent.day)).arg(spent.spent.day_tokens);
             call.arg(month_number(month)).arg(spent.spent.month_cost.0);
@@ -285,7 +287,7 @@ impl Redis {
         &self,
         account: &Account,
         rows: &[&'r UsageRow],
-    ) -> Result<Vec<(&'r UsageRow, Release)>, RedisError> {
+    ) -> Result<Vec<(&'r UsageRow, ReleaseOutcome)>, RedisError> {
         let (spares, others): (Vec<&UsageRow>, Vec<&UsageRow>) = rows.iter().partition(|row| row.is_spare());
         let mut released = Vec::with_capacity(rows.len());
         // Spares come first, because repeating their release is harmless if the second call fails.
@@ -302,10 +304,10 @@ impl Redis {
             });
             let closed = closed.await?;
             if closed.len() != rows.len() {
-                return Err(unknown_answer());
+                return Err(unknown_reply());
             }
             for (row, closed) in rows.into_iter().zip(closed) {
-                released.push((row, outcome(closed)?));
+                released.push((row, parse_release(closed)?));
             }
         }
         Ok(released)
@@ -313,7 +315,7 @@ impl Redis {
 
     /// Claims open completions of dead edges, to be settled without them. Returns those that are still open. Until they
     /// are confirmed, [`release`](Self::release) reports the claim to an edge that comes back.
-    pub async fn claim(&self, account: &Account, ids: &[&CompletionId]) -> Result<Vec<Open>, RedisError> {
+    pub async fn claim(&self, account: &Account, ids: &[&CompletionId]) -> Result<Vec<OpenCompletion>, RedisError> {
         self.note_edge(SWEEPER).await?;
         let mut call = scripts::CLAIM.key(open_key(account.as_str()));
         for id in ids {
@@ -347,7 +349,7 @@ impl Redis {
             loop {
                 let mut scan = redis::cmd("SCAN");
                 scan.arg(cursor).arg("MATCH").arg(open_key("*")).arg("COUNT").arg(SCAN_STEP).arg("TYPE").arg("hash");
-                let (next, keys): (u64, Vec<String>) = self.ask(node, scan).await?;
+                let (next, keys): (u64, Vec<String>) = self.query_node(node, scan).await?;
                 accounts.extend(keys.iter().filter_map(|key| key.split(['{', '}']).nth(1)?.parse::<Account>().ok()));
                 cursor = next;
                 if cursor == 0 {
@@ -361,62 +363,62 @@ impl Redis {
     }
 
     /// Returns an account's completions that Postgres does not have yet. Entries that cannot be parsed are omitted.
-    pub async fn open_of(&self, account: &Account) -> Result<Vec<Open>, RedisError> {
+    pub async fn open_completions(&self, account: &Account) -> Result<Vec<OpenCompletion>, RedisError> {
         let entries: Vec<String> = self.commands().hvals(open_key(account.as_str())).await?;
         Ok(entries.iter().filter_map(|entry| parse(entry)).collect())
     }
 }
 
-fn or_empty(number: Option<u64>) -> String {
+fn optional_argument(number: Option<u64>) -> String {
     number.map(|number| number.to_string()).unwrap_or_default()
 }
 
 /// The reply of the admission script: the verdict, the requests of the minute, the time until the first and until all
 /// of them are a minute old, the tokens of the day, the time of the admission, and the state of spares.
-type Admission = (u8, u64, i64, i64, i64, i64, i64);
+type AdmissionReply = (u8, u64, i64, i64, i64, i64, i64);
 
 /// Parses an admission. Values unknown to this version (another program's script, a later version) admit nothing.
-fn judgement(
-    (status, requests, frees, resets, tokens, at, spares): Admission,
+fn parse_admission(
+    (status, requests, frees, resets, tokens, at, spares): AdmissionReply,
     wanted: usize,
-) -> Result<Judgement, RedisError> {
-    let used = Used {
+) -> Result<AdmissionResult, RedisError> {
+    let used = BudgetUsage {
         requests,
         frees_in: millis(frees),
         resets_in: millis(resets),
-        tokens: u64::try_from(tokens).map_err(|_| unknown_answer())?,
+        tokens: u64::try_from(tokens).map_err(|_| unknown_reply())?,
     };
     let verdict = match status {
-        0 => Verdict::Unknown,
-        1 => Verdict::Minute(used),
-        2 => Verdict::Day(used),
-        3 => Verdict::Month(used),
-        4 => Verdict::Admitted(used),
-        5 => Verdict::AccountLimit(used),
-        6 => Verdict::KeyLimit(used),
-        _ => return Err(unknown_answer()),
+        0 => AdmissionVerdict::Unknown,
+        1 => AdmissionVerdict::Minute(used),
+        2 => AdmissionVerdict::Day(used),
+        3 => AdmissionVerdict::Month(used),
+        4 => AdmissionVerdict::Admitted(used),
+        5 => AdmissionVerdict::AccountLimit(used),
+        6 => AdmissionVerdict::KeyLimit(used),
+        _ => return Err(unknown_reply()),
     };
     let spares = match verdict {
-        Verdict::Admitted(_) => {
+        AdmissionVerdict::Admitted(_) => {
             let made = usize::try_from(spares).ok().filter(|made| *made <= wanted);
-            SpareStatus::Made(made.ok_or_else(unknown_answer)?)
+            SpareStatus::Made(made.ok_or_else(unknown_reply)?)
         }
         _ if spares < 0 => SpareStatus::NotInTheWay,
         _ => SpareStatus::InTheWayFor(millis(spares)),
     };
-    Ok(Judgement { verdict, at: Timestamp::from_unix_millis(at), spares })
+    Ok(AdmissionResult { verdict, at: Timestamp::from_unix_millis(at), spares })
 }
 
-fn outcome(closed: u8) -> Result<Release, RedisError> {
+fn parse_release(closed: u8) -> Result<ReleaseOutcome, RedisError> {
     match closed {
-        0 => Ok(Release::Missing),
-        1 => Ok(Release::Released),
-        2 => Ok(Release::Claimed),
-        _ => Err(unknown_answer()),
+        0 => Ok(ReleaseOutcome::Missing),
+        1 => Ok(ReleaseOutcome::Released),
+        2 => Ok(ReleaseOutcome::Claimed),
+        _ => Err(unknown_reply()),
     }
 }
 
-fn unknown_answer() -> RedisError {
+fn unknown_reply() -> RedisError {
     (ErrorKind::UnexpectedReturnType, "a script's answer is not one that this version knows").into()
 }
 
@@ -430,11 +432,12 @@ mod tests {
 
     #[test]
     fn an_answer_that_is_not_known_admits_nobody() {
-        let answer = |status, tokens, spares| judgement((status, 1, 0, 0, tokens, 0, spares), 2);
+        let answer = |status, tokens, spares| parse_admission((status, 1, 0, 0, tokens, 0, spares), 2);
         for status in 0..=u8::MAX {
-            let admitted = answer(status, 0, 0).map(|judgement| matches!(judgement.verdict, Verdict::Admitted(_)));
+            let admitted =
+                answer(status, 0, 0).map(|judgement| matches!(judgement.verdict, AdmissionVerdict::Admitted(_)));
             assert_eq!(admitted.ok(), (status <= 6).then_some(status == 4), "{status}");
-            assert_eq!(outcome(status).is_ok(), status <= 2, "{status}");
+            assert_eq!(parse_release(status).is_ok(), status <= 2, "{status}");
         }
         assert!(answer(4, -1, 0).is_err() && answer(4, 0, -1).is_err(), "nothing is taken for zero");
         assert!(answer(4, 0, 2).is_ok() && answer(4, 0, 3).is_err(), "no more spares than were wanted");

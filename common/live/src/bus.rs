@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use domain::{Epoch, Position};
+use domain::{ChangePosition, Epoch};
 use serde::{Deserialize, Serialize};
 
 /// The Redis channel on which admin publishes [`RouteChange`](domain::RouteChange)s, as JSON.
@@ -27,19 +27,19 @@ pub const PRESUMED_DEAD_AFTER: Duration = Duration::from_millis(1_250);
 /// The silence after which an edge is no longer counted.
 pub const FORGOTTEN_AFTER: Duration = Duration::from_secs(10);
 
-/// The Redis channel of a [`TopQuestion`] by an operator, as JSON. Edges reply with an [`EdgeTop`] on its channel.
+/// The Redis channel of a [`TopClientsQuery`] by an operator, as JSON. Edges reply with an [`TopClientsReply`] on its channel.
 pub const TOP_CHANNEL: &str = "svc:edge-top";
 
 /// Asks every edge which clients used the most within the last minute.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TopQuestion {
+pub struct TopClientsQuery {
     /// Identifies the question and the channel of its replies.
     id: String,
     /// The maximum number of clients that an edge lists.
     pub count: usize,
 }
 
-impl TopQuestion {
+impl TopClientsQuery {
     /// Creates a question with the given id.
     pub fn new(id: String, count: usize) -> Self {
         Self { id, count }
@@ -51,9 +51,9 @@ impl TopQuestion {
     }
 }
 
-/// The reply of one edge to a [`TopQuestion`].
+/// The reply of one edge to a [`TopClientsQuery`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EdgeTop {
+pub struct TopClientsReply {
     /// The id of the edge process.
     pub edge: String,
     /// The name of its machine; empty from edges that do not send it.
@@ -97,7 +97,7 @@ pub struct EdgeHeartbeat {
 
 impl EdgeHeartbeat {
     /// Creates the heartbeat of `edge`, which has applied every change up to a position.
-    pub fn new(edge: String, reached: Position, leaving: bool) -> Self {
+    pub fn new(edge: String, reached: ChangePosition, leaving: bool) -> Self {
         Self { edge, seq: reached.seq, epoch: Some(reached.epoch), leaving }
     }
 }

@@ -16,7 +16,7 @@ use tokio::{sync::OnceCell, time::timeout};
 
 use super::{
     connection::{CONNECTION_TIMEOUT, RESPONSE_TIMEOUT, trusting},
-    silence::{Replaceable, Watched, tcp_settings},
+    silence::{ReplaceableConnection, WatchedConnection, tcp_settings},
 };
 
 /// The timeout of a command including redirects to other nodes.
@@ -30,15 +30,15 @@ const RETRY_WAIT: std::ops::Range<u64> = 10..200;
 /// A cache of hash tags by slot: the text between braces that places a key in the slot. Usually one per node.
 static TAGS: Mutex<BTreeMap<u16, u32>> = Mutex::new(BTreeMap::new());
 
-pub(super) struct Cluster {
+pub(super) struct ClusterNodes {
     urls: Vec<String>,
     /// PEM: the only trusted authorities; `None` for the system's.
     authority: Option<Vec<u8>>,
     client: ClusterClient,
-    made: Replaceable<OnceCell<ClusterConnection>>,
+    made: ReplaceableConnection<OnceCell<ClusterConnection>>,
 }
 
-impl Cluster {
+impl ClusterNodes {
     pub(super) fn new(urls: &[String], authority: Option<Vec<u8>>) -> Result<Self, RedisError> {
         let client = builder(urls, authority.as_deref())
             .connection_timeout(CONNECTION_TIMEOUT)
@@ -49,7 +49,7 @@ impl Cluster {
             .max_retry_wait(RETRY_WAIT.end)
             .tcp_settings(tcp_settings())
             .build()?;
-        Ok(Self { urls: urls.to_vec(), authority, client, made: Replaceable::new(OnceCell::new()) })
+        Ok(Self { urls: urls.to_vec(), authority, client, made: ReplaceableConnection::new(OnceCell::new()) })
     }
 
     pub(super) async fn patient(&self, patience: Duration) -> Result<ClusterConnection, RedisError> {
@@ -71,7 +71,7 @@ impl Cluster {
         &self,
         command: impl AsyncFnOnce(ClusterConnection) -> Result<T, RedisError>,
     ) -> Result<T, RedisError> {
-        let used = self.made.present();
+        let used = self.made.current();
         let answer = command(self.connection(&used).await?).await;
         // A reply of one node says nothing about another.
         if answer.as_ref().is_err_and(|error| error.is_timeout() || is_unusable(error)) {
@@ -80,7 +80,10 @@ impl Cluster {
         answer
     }
 
-    async fn connection(&self, used: &Watched<OnceCell<ClusterConnection>>) -> Result<ClusterConnection, RedisError> {
+    async fn connection(
+        &self,
+        used: &WatchedConnection<OnceCell<ClusterConnection>>,
+    ) -> Result<ClusterConnection, RedisError> {
         if let Some(made) = used.connection.get() {
             return Ok(made.clone());
         }
@@ -103,7 +106,7 @@ impl Cluster {
         Ok(slots)
     }
 
-    pub(super) async fn ask<T: FromRedisValue>(&self, slot: u16, question: Cmd) -> Result<T, RedisError> {
+    pub(super) async fn query_slot<T: FromRedisValue>(&self, slot: u16, question: Cmd) -> Result<T, RedisError> {
         let slot = Slot::new(slot).ok_or((ErrorKind::Client, "there is no such slot"))?;
         let node = SingleNodeRoutingInfo::SpecificNode(Route::with_slot(slot, SlotAddr::Master));
         let routing = RoutingInfo::SingleNode(node);
@@ -128,7 +131,7 @@ fn builder(urls: &[String], authority: Option<&[u8]>) -> ClusterClientBuilder {
 }
 
 /// Finds the hash tag that places a key in this slot, by some ten thousand trials.
-pub(super) fn tag(slot: u16) -> u32 {
+pub(super) fn hash_tag(slot: u16) -> u32 {
     let mut tags = TAGS.lock().unwrap_or_else(PoisonError::into_inner);
     *tags.entry(slot).or_insert_with(|| {
         let wanted = Slot::new(slot);
@@ -182,7 +185,7 @@ mod tests {
             0e 127.0.0.1:7005@17005 master - 0 1 3 connected [93-<-0a] 10923-16383\n";
         assert_eq!(first_slots(nodes), [0, 5461, 10923]);
         for slot in [0, 5461, 10923, 16383] {
-            assert_eq!(Some(Slot::for_key(format!("svc:ai:epoch:{{{}}}", tag(slot)))), Slot::new(slot));
+            assert_eq!(Some(Slot::for_key(format!("svc:ai:epoch:{{{}}}", hash_tag(slot)))), Slot::new(slot));
         }
     }
 }

@@ -15,13 +15,13 @@ use redis::{
     aio::{ConnectionLike, MultiplexedConnection, PubSub},
     cluster_async::ClusterConnection,
 };
-use telemetry::{Line, Outage, metrics::redis_failed};
+use telemetry::{OutageLine, OutageLog, metrics::redis_failed};
 use tokio::sync::OnceCell;
 
 use super::{
-    budgets::Memory,
-    cluster::{self, Cluster},
-    silence::{Replaceable, tcp_settings},
+    budgets::RedisMemory,
+    cluster::{self, ClusterNodes},
+    silence::{ReplaceableConnection, tcp_settings},
 };
 
 /// The timeout of a response. A slower Redis is treated as unavailable.
@@ -36,19 +36,19 @@ pub struct Redis {
     /// The addresses for subscriptions; only one, except in a cluster.
     clients: Arc<[Client]>,
     next: Arc<AtomicUsize>,
-    shared: Target,
+    shared: RedisTarget,
     /// Whether this Redis belongs to another database; see [`Redis::set_refused`].
     pub(super) is_refused: Arc<AtomicBool>,
-    pub(super) memory: Memory,
+    pub(super) memory: RedisMemory,
 }
 
 /// A connection for blocking commands, whose responses may take longer than the shared connection allows.
-pub(super) enum Patient {
+pub(super) enum BlockingConnection {
     Single(MultiplexedConnection),
     Cluster(ClusterConnection),
 }
 
-impl Patient {
+impl BlockingConnection {
     pub(super) async fn run<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T, RedisError> {
         match self {
             Self::Single(connection) => command.query_async(connection).await,
@@ -59,24 +59,24 @@ impl Patient {
 
 /// The shared connection. Cheap to clone.
 #[derive(Clone)]
-pub struct Commands {
-    target: Target,
+pub struct CommandConnection {
+    target: RedisTarget,
     /// `None` for checking which database owns the Redis.
     is_refused: Option<Arc<AtomicBool>>,
 }
 
-impl Commands {
+impl CommandConnection {
     /// Returns the same connection, usable even if Redis belongs to another database.
     pub(super) fn unrefused(self) -> Self {
         Self { is_refused: None, ..self }
     }
 
-    fn allow(&self) -> Result<(), RedisError> {
-        self.is_refused.as_deref().map_or(Ok(()), allow)
+    fn ensure_own_database(&self) -> Result<(), RedisError> {
+        self.is_refused.as_deref().map_or(Ok(()), check_owner)
     }
 }
 
-fn allow(is_refused: &AtomicBool) -> Result<(), RedisError> {
+fn check_owner(is_refused: &AtomicBool) -> Result<(), RedisError> {
     if is_refused.load(Ordering::Relaxed) {
         return Err((ErrorKind::InvalidClientConfig, "this Redis belongs to another database").into());
     }
@@ -84,43 +84,43 @@ fn allow(is_refused: &AtomicBool) -> Result<(), RedisError> {
 }
 
 #[derive(Clone)]
-enum Target {
-    Single(Arc<Single>),
+enum RedisTarget {
+    Single(Arc<SingleNode>),
     /// The nodes of a cluster; each command goes to the one that has its keys.
-    Cluster(Arc<Cluster>),
+    Cluster(Arc<ClusterNodes>),
 }
 
 /// The connection to a single Redis. The `ConnectionManager` of the crate reconnects only after network errors. A login
 /// refused once (Redis restarted without its users, a password being changed) would fail every command from then on.
-pub struct Single {
+pub struct SingleNode {
     client: Client,
-    connection: Replaceable<OnceCell<Attempt>>,
+    connection: ReplaceableConnection<OnceCell<ConnectionAttempt>>,
 }
 
 /// The outcome of a connection attempt, shared by all that wait for it.
-type Attempt = Result<MultiplexedConnection, FailedAttempt>;
+type ConnectionAttempt = Result<MultiplexedConnection, FailedAttempt>;
 
 struct FailedAttempt {
     error: RedisError,
     at: Instant,
 }
 
-impl Single {
+impl SingleNode {
     fn new(client: Client) -> Self {
-        Self { client, connection: Replaceable::new(OnceCell::new()) }
+        Self { client, connection: ReplaceableConnection::new(OnceCell::new()) }
     }
 
     /// Runs `command` over the current connection, and replaces that if it was lost, stalled or never established.
-    async fn run<T: Answer>(
+    async fn run<T: RedisReply>(
         &self,
         command: impl AsyncFnOnce(MultiplexedConnection) -> Result<T, RedisError>,
     ) -> Result<T, RedisError> {
-        let mut used = self.connection.present();
+        let mut used = self.connection.current();
         if let Some(Err(failed)) = used.connection.get()
             && failed.at.elapsed() >= RECONNECT_PAUSE
         {
             self.connection.replace(&used, OnceCell::new());
-            used = self.connection.present();
+            used = self.connection.current();
         }
         if !used.connection.initialized() {
             // In a separate task: callers that time out would otherwise restart the attempt each time.
@@ -135,7 +135,7 @@ impl Single {
             None => return Err(std::io::Error::from(std::io::ErrorKind::NotConnected).into()),
         };
         let answer = command(connection).await;
-        match error_of(&answer).as_ref() {
+        match reply_error(&answer).as_ref() {
             Some(error) if error.is_timeout() => self.connection.record_late(&used, || Ok(OnceCell::new())),
             Some(error) if is_lost(error) => self.connection.replace(&used, OnceCell::new()),
             _ => used.record_answer(),
@@ -145,30 +145,30 @@ impl Single {
 }
 
 /// A response of Redis. A refusal is a regular response until it is converted.
-trait Answer {
+trait RedisReply {
     /// Returns the error with which Redis refused the command, if it did.
     fn refusal(&self) -> Option<RedisError>;
 }
 
-impl Answer for Value {
+impl RedisReply for Value {
     fn refusal(&self) -> Option<RedisError> {
         matches!(self, Self::ServerError(_)).then(|| self.clone().extract_error().err()).flatten()
     }
 }
 
-impl Answer for Vec<Value> {
+impl RedisReply for Vec<Value> {
     fn refusal(&self) -> Option<RedisError> {
-        self.iter().find_map(Answer::refusal)
+        self.iter().find_map(RedisReply::refusal)
     }
 }
 
 /// Returns the error of a failed command, or the refusal in its response.
-fn error_of<T: Answer>(answer: &Result<T, RedisError>) -> Option<RedisError> {
-    answer.as_ref().map_or_else(|error| Some(error.clone()), Answer::refusal)
+fn reply_error<T: RedisReply>(answer: &Result<T, RedisError>) -> Option<RedisError> {
+    answer.as_ref().map_or_else(|error| Some(error.clone()), RedisReply::refusal)
 }
 
 /// Connects and logs in. Retries once after a network error, because Redis may be restarting.
-async fn connect(client: &Client) -> Attempt {
+async fn connect(client: &Client) -> ConnectionAttempt {
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(CONNECTION_TIMEOUT))
         .set_response_timeout(Some(RESPONSE_TIMEOUT));
@@ -177,7 +177,7 @@ async fn connect(client: &Client) -> Attempt {
         tokio::time::sleep(RECONNECT_PAUSE).await;
         made = client.get_multiplexed_async_connection_with_config(&config).await;
     }
-    note_login(made.as_ref().err());
+    log_login(made.as_ref().err());
     made.map_err(|error| FailedAttempt { error, at: Instant::now() })
 }
 
@@ -187,11 +187,11 @@ pub(super) fn is_lost(error: &RedisError) -> bool {
 }
 
 /// Logs while Redis refuses the login of `redis.url`.
-fn note_login(error: Option<&RedisError>) {
-    static REFUSED: Outage = Outage::new();
+fn log_login(error: Option<&RedisError>) {
+    static REFUSED: OutageLog = OutageLog::new();
     match error {
         Some(error) if is_refusal(error) => {
-            if let Some(Line { left_out, .. }) = REFUSED.fails() {
+            if let Some(OutageLine { left_out, .. }) = REFUSED.record_failure() {
                 tracing::warn!(
                     %error,
                     left_out,
@@ -203,7 +203,7 @@ fn note_login(error: Option<&RedisError>) {
         // The error says nothing about the login.
         Some(_) => {}
         None => {
-            if let Some(lasted) = REFUSED.ends() {
+            if let Some(lasted) = REFUSED.record_success() {
                 tracing::info!(seconds = lasted.as_secs(), "Redis accepts the login of redis.url again");
             }
         }
@@ -216,7 +216,7 @@ fn is_refusal(error: &RedisError) -> bool {
 
 /// A node that has keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Node {
+pub(super) enum KeyNode {
     Only,
     /// The node of a cluster that has this slot.
     OfSlot(u16),
@@ -239,32 +239,32 @@ impl Redis {
         let authority = ca_file.map(read).transpose()?;
         let (clients, shared) = if let Some(urls) = cluster::urls(url) {
             let clients = urls.iter().map(|url| open(url, authority.as_deref())).collect::<Result<_, _>>()?;
-            (clients, Target::Cluster(Arc::new(Cluster::new(&urls, authority)?)))
+            (clients, RedisTarget::Cluster(Arc::new(ClusterNodes::new(&urls, authority)?)))
         } else {
             let client = open(url, authority.as_deref())?;
-            let shared = Target::Single(Arc::new(Single::new(client.clone())));
+            let shared = RedisTarget::Single(Arc::new(SingleNode::new(client.clone())));
             (vec![client], shared)
         };
         let (next, is_refused) = Default::default();
-        Ok(Self { clients: clients.into(), next, shared, is_refused, memory: Memory::default() })
+        Ok(Self { clients: clients.into(), next, shared, is_refused, memory: RedisMemory::default() })
     }
 
     /// Returns the shared connection, for commands.
-    pub fn commands(&self) -> Commands {
-        Commands { target: self.shared.clone(), is_refused: Some(self.is_refused.clone()) }
+    pub fn commands(&self) -> CommandConnection {
+        CommandConnection { target: self.shared.clone(), is_refused: Some(self.is_refused.clone()) }
     }
 
     /// Opens a connection for subscriptions. It ends when Redis goes away, and the caller has to subscribe again. In a
     /// cluster, every node forwards messages published at any node, and the next call tries the next node.
     pub async fn subscriber(&self) -> Result<PubSub, RedisError> {
-        allow(&self.is_refused)?;
+        check_owner(&self.is_refused)?;
         let mut failed = RedisError::from((ErrorKind::InvalidClientConfig, "no address of Redis is known"));
         for _ in 0..self.clients.len() {
             let client = &self.clients[self.next.fetch_add(1, Ordering::Relaxed) % self.clients.len()];
             match tokio::time::timeout(CONNECTION_TIMEOUT, client.get_async_pubsub()).await {
                 Ok(Ok(subscriber)) => return Ok(subscriber),
                 Ok(Err(error)) => {
-                    note_login(Some(&error));
+                    log_login(Some(&error));
                     failed = error;
                 }
                 Err(_) => failed = std::io::Error::from(std::io::ErrorKind::TimedOut).into(),
@@ -274,17 +274,17 @@ impl Redis {
     }
 
     /// Opens a separate connection for blocking commands, whose responses may take `patience`.
-    pub(super) async fn patient(&self, patience: Duration) -> Result<Patient, RedisError> {
-        allow(&self.is_refused)?;
+    pub(super) async fn blocking_connection(&self, patience: Duration) -> Result<BlockingConnection, RedisError> {
+        check_owner(&self.is_refused)?;
         match &self.shared {
-            Target::Single(single) => {
+            RedisTarget::Single(single) => {
                 let config = AsyncConnectionConfig::new()
                     .set_connection_timeout(Some(CONNECTION_TIMEOUT))
                     .set_response_timeout(Some(patience));
                 let made = single.client.get_multiplexed_async_connection_with_config(&config).await?;
-                Ok(Patient::Single(made))
+                Ok(BlockingConnection::Single(made))
             }
-            Target::Cluster(cluster) => Ok(Patient::Cluster(cluster.patient(patience).await?)),
+            RedisTarget::Cluster(cluster) => Ok(BlockingConnection::Cluster(cluster.patient(patience).await?)),
         }
     }
 
@@ -297,36 +297,36 @@ impl Redis {
     pub async fn ping(&self) -> Result<(), RedisError> {
         for node in self.nodes().await? {
             let question = match node {
-                Node::Only => redis::cmd("PING"),
-                Node::OfSlot(_) => Cmd::exists(node.key("svc:ping")),
+                KeyNode::Only => redis::cmd("PING"),
+                KeyNode::OfSlot(_) => Cmd::exists(node.key("svc:ping")),
             };
             question.query_async::<Value>(&mut self.commands()).await?;
         }
         Ok(())
     }
 
-    pub(super) async fn nodes(&self) -> Result<Vec<Node>, RedisError> {
+    pub(super) async fn nodes(&self) -> Result<Vec<KeyNode>, RedisError> {
         match &self.shared {
-            Target::Single(_) => Ok(vec![Node::Only]),
-            Target::Cluster(cluster) => Ok(cluster.slots().await?.into_iter().map(Node::OfSlot).collect()),
+            RedisTarget::Single(_) => Ok(vec![KeyNode::Only]),
+            RedisTarget::Cluster(cluster) => Ok(cluster.slots().await?.into_iter().map(KeyNode::OfSlot).collect()),
         }
     }
 
-    pub(super) async fn ask<T: FromRedisValue>(&self, node: Node, question: Cmd) -> Result<T, RedisError> {
-        allow(&self.is_refused)?;
+    pub(super) async fn query_node<T: FromRedisValue>(&self, node: KeyNode, question: Cmd) -> Result<T, RedisError> {
+        check_owner(&self.is_refused)?;
         match (&self.shared, node) {
-            (Target::Cluster(cluster), Node::OfSlot(slot)) => cluster.ask(slot, question).await,
+            (RedisTarget::Cluster(cluster), KeyNode::OfSlot(slot)) => cluster.query_slot(slot, question).await,
             _ => question.query_async(&mut self.commands()).await,
         }
     }
 }
 
-impl Node {
+impl KeyNode {
     /// Returns the variant of the key `name` that this node stores.
     pub(super) fn key(self, name: &str) -> String {
         match self {
             Self::Only => name.to_owned(),
-            Self::OfSlot(slot) => format!("{name}:{{{}}}", cluster::tag(slot)),
+            Self::OfSlot(slot) => format!("{name}:{{{}}}", cluster::hash_tag(slot)),
         }
     }
 }
@@ -347,9 +347,9 @@ pub(super) fn trusting(authority: Vec<u8>) -> TlsCertificates {
 }
 
 /// Counts failures. A missing script is no failure: it is sent and retried.
-async fn counted<T: Answer>(answer: impl Future<Output = Result<T, RedisError>>) -> Result<T, RedisError> {
+async fn count_failures<T: RedisReply>(answer: impl Future<Output = Result<T, RedisError>>) -> Result<T, RedisError> {
     let answer = answer.await;
-    if let Some(error) = error_of(&answer)
+    if let Some(error) = reply_error(&answer)
         && error.kind() != ErrorKind::Server(ServerErrorKind::NoScript)
     {
         redis_failed();
@@ -360,11 +360,11 @@ async fn counted<T: Answer>(answer: impl Future<Output = Result<T, RedisError>>)
 
 /// Warns if the user of `redis.url` lacks a permission: retrying does not help, and not every caller logs the error.
 fn warn_when_denied(error: &RedisError) {
-    static DENIED: Outage = Outage::new();
+    static DENIED: OutageLog = OutageLog::new();
     // For commands in scripts, Redis reports it only in the message.
     let is_denied = error.kind() == ErrorKind::Server(ServerErrorKind::NoPerm)
         || error.detail().is_some_and(|detail| detail.contains("ACL failure in script"));
-    if is_denied && let Some(Line { left_out, .. }) = DENIED.fails() {
+    if is_denied && let Some(OutageLine { left_out, .. }) = DENIED.record_failure() {
         tracing::warn!(
             %error,
             left_out,
@@ -373,18 +373,18 @@ fn warn_when_denied(error: &RedisError) {
     }
 }
 
-impl ConnectionLike for Commands {
+impl ConnectionLike for CommandConnection {
     fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
-        if let Err(error) = self.allow() {
-            return Box::pin(counted(std::future::ready(Err(error))));
+        if let Err(error) = self.ensure_own_database() {
+            return Box::pin(count_failures(std::future::ready(Err(error))));
         }
         match &self.target {
-            Target::Single(single) => {
-                Box::pin(counted(single.run(async |mut connection| connection.req_packed_command(command).await)))
-            }
-            Target::Cluster(cluster) => {
-                Box::pin(counted(cluster.run(async |mut connection| connection.req_packed_command(command).await)))
-            }
+            RedisTarget::Single(single) => Box::pin(count_failures(
+                single.run(async |mut connection| connection.req_packed_command(command).await),
+            )),
+            RedisTarget::Cluster(cluster) => Box::pin(count_failures(
+                cluster.run(async |mut connection| connection.req_packed_command(command).await),
+            )),
         }
     }
 
@@ -394,14 +394,14 @@ impl ConnectionLike for Commands {
         offset: usize,
         count: usize,
     ) -> RedisFuture<'a, Vec<Value>> {
-        if let Err(error) = self.allow() {
-            return Box::pin(counted(std::future::ready(Err(error))));
+        if let Err(error) = self.ensure_own_database() {
+            return Box::pin(count_failures(std::future::ready(Err(error))));
         }
         match &self.target {
-            Target::Single(single) => Box::pin(counted(
+            RedisTarget::Single(single) => Box::pin(count_failures(
                 single.run(async move |mut connection| connection.req_packed_commands(pipeline, offset, count).await),
             )),
-            Target::Cluster(cluster) => Box::pin(counted(
+            RedisTarget::Cluster(cluster) => Box::pin(count_failures(
                 cluster.run(async move |mut connection| connection.req_packed_commands(pipeline, offset, count).await),
             )),
         }
@@ -409,8 +409,8 @@ impl ConnectionLike for Commands {
 
     fn get_db(&self) -> i64 {
         match &self.target {
-            Target::Single(single) => single.client.get_connection_info().redis_settings().db(),
-            Target::Cluster(_) => 0,
+            RedisTarget::Single(single) => single.client.get_connection_info().redis_settings().db(),
+            RedisTarget::Cluster(_) => 0,
         }
     }
 }

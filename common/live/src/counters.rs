@@ -26,7 +26,7 @@ static UNCOUNT: LazyLock<Script> = LazyLock::new(|| {
 
 /// The state of a counter in its current window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Count {
+pub struct WindowCount {
     /// The number of events in the window, including this one.
     pub events: u64,
     /// The time until the window ends and the counter starts again.
@@ -35,11 +35,11 @@ pub struct Count {
 
 impl Redis {
     /// Counts an event of `subject` in the counter `name`.
-    pub async fn count(&self, name: &str, subject: &str, window: Duration) -> Result<Count, RedisError> {
+    pub async fn count(&self, name: &str, subject: &str, window: Duration) -> Result<WindowCount, RedisError> {
         let millis = u64::try_from(window.as_millis()).unwrap_or(u64::MAX);
         let (events, left): (u64, u64) =
             COUNT.key(key(name, subject)).arg(millis).invoke_async(&mut self.commands()).await?;
-        Ok(Count { events, resets_in: Duration::from_millis(left) })
+        Ok(WindowCount { events, resets_in: Duration::from_millis(left) })
     }
 
     /// Takes one event of `subject` back from the counter `name`.

@@ -1,7 +1,7 @@
 //! The stream of events: changes of accounts, sent to their followers.
 //!
 //! Every admin appends what it has committed to one Redis stream, and reads the stream over a separate connection. The
-//! stream is fast but not the source of truth: [`Message::Lost`], or an entry that is no longer present, shows that
+//! stream is fast but not the source of truth: [`StreamMessage::Lost`], or an entry that is no longer present, shows that
 //! events may be missing. Followers then read the state from Postgres again.
 
 use std::{fmt, str::FromStr, time::Duration};
@@ -13,7 +13,7 @@ use serde_json::Map;
 
 use super::{
     Redis,
-    connection::{Patient, RESPONSE_TIMEOUT},
+    connection::{BlockingConnection, RESPONSE_TIMEOUT},
 };
 
 const STREAM: &str = "svc:events";
@@ -57,7 +57,7 @@ impl FromStr for EventId {
 
 /// A change of an account or of something that it owns.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Event {
+pub struct AccountEvent {
     /// The kind: a word of the audit log, or `receipt`, `domain.state`, `push`, `billing`.
     #[serde(rename = "type")]
     pub kind: String,
@@ -91,9 +91,9 @@ pub struct Event {
 /// The content of a stream entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
-pub enum Message {
+pub enum StreamMessage {
     /// A change happened.
-    Event(Box<Event>),
+    Event(Box<AccountEvent>),
     /// A session or token of the person may have ended: each of their streams has to check its own.
     Credentials {
         /// The person.
@@ -110,16 +110,16 @@ pub enum Message {
 
 /// An entry of the stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sent {
+pub struct StreamEntry {
     /// The id.
     pub id: EventId,
     /// The message.
-    pub message: Message,
+    pub message: StreamMessage,
 }
 
 impl Redis {
     /// Appends `messages` to the stream in order.
-    pub async fn send_events(&self, messages: &[Message]) -> Result<(), RedisError> {
+    pub async fn send_events(&self, messages: &[StreamMessage]) -> Result<(), RedisError> {
         let mut pipeline = Pipeline::with_capacity(messages.len());
         for message in messages {
             let text = serde_json::to_string(message)
@@ -132,16 +132,16 @@ impl Redis {
 
     /// Opens a separate connection for reading the stream.
     pub async fn event_reader(&self) -> Result<EventReader, RedisError> {
-        Ok(EventReader(self.patient(BLOCK + RESPONSE_TIMEOUT).await?))
+        Ok(EventReader(self.blocking_connection(BLOCK + RESPONSE_TIMEOUT).await?))
     }
 }
 
 /// A connection that reads the stream.
-pub struct EventReader(Patient);
+pub struct EventReader(BlockingConnection);
 
 impl EventReader {
     /// Returns the newest entries in order, at most `count`.
-    pub async fn latest(&mut self, count: usize) -> Result<Vec<Sent>, RedisError> {
+    pub async fn latest(&mut self, count: usize) -> Result<Vec<StreamEntry>, RedisError> {
         let mut command = redis::cmd("XREVRANGE");
         command.arg(STREAM).arg("+").arg("-").arg("COUNT").arg(count);
         let mut latest = entries(self.0.run(&command).await?)?;
@@ -150,14 +150,14 @@ impl EventReader {
     }
 
     /// Returns whether the stream still has the entry. If not, entries after it may be missing too.
-    pub async fn has(&mut self, id: EventId) -> Result<bool, RedisError> {
+    pub async fn contains(&mut self, id: EventId) -> Result<bool, RedisError> {
         let mut command = redis::cmd("XRANGE");
         command.arg(STREAM).arg(id.to_string()).arg(id.to_string()).arg("COUNT").arg(1);
         Ok(!entries(self.0.run(&command).await?)?.is_empty())
     }
 
     /// Waits for entries after `id` and returns them in order. Returns none if none arrived for some seconds.
-    pub async fn next(&mut self, id: EventId) -> Result<Vec<Sent>, RedisError> {
+    pub async fn next(&mut self, id: EventId) -> Result<Vec<StreamEntry>, RedisError> {
         let mut command = redis::cmd("XREAD");
         command.arg("COUNT").arg(READ_BATCH).arg("BLOCK").arg(u64::try_from(BLOCK.as_millis()).unwrap_or_default());
         command.arg("STREAMS").arg(STREAM).arg(id.to_string());
@@ -169,15 +169,15 @@ impl EventReader {
     }
 }
 
-fn entries(answer: Value) -> Result<Vec<Sent>, RedisError> {
+fn entries(answer: Value) -> Result<Vec<StreamEntry>, RedisError> {
     let rows: Vec<(String, Vec<String>)> = Vec::from_redis_value(answer)?;
     rows.into_iter()
         .map(|(id, fields)| {
             let id = id.parse().map_err(|_| RedisError::from((ErrorKind::Client, "an entry's id cannot be read")))?;
             let text = fields.chunks_exact(2).find(|pair| pair[0] == FIELD).map(|pair| pair[1].as_str());
             // A new kind of message from a newer program is unknown; an unreadable message of a known kind is lost.
-            let message = text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or(Message::Lost);
-            Ok(Sent { id, message })
+            let message = text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or(StreamMessage::Lost);
+            Ok(StreamEntry { id, message })
         })
         .collect()
 }
@@ -207,6 +207,6 @@ mod tests {
             entry("2-0", r#"{"is":"event","type":"push"}"#),
         ]);
         let messages: Vec<_> = entries(answer).unwrap().into_iter().map(|sent| sent.message).collect();
-        assert_eq!(messages, [Message::Lost, Message::Unknown, Message::Lost]);
+        assert_eq!(messages, [StreamMessage::Lost, StreamMessage::Unknown, StreamMessage::Lost]);
     }
 }

@@ -10,7 +10,7 @@ impl Redis {
         for node in self.nodes().await? {
             let mut info = redis::cmd("INFO");
             info.arg("memory");
-            let info: String = self.ask(node, info).await?;
+            let info: String = self.query_node(node, info).await?;
             if let Some(policy) = evicting(&info) {
                 return Ok(Some(policy.to_owned()));
             }

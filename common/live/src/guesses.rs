@@ -10,7 +10,7 @@ use std::{sync::LazyLock, time::Duration};
 
 use redis::{ErrorKind, RedisError, Script};
 
-use super::{Redis, leases::whole};
+use super::{Redis, leases::as_millis};
 
 /// Starts a guess. KEYS: counts of the hour, clients that have proved the password, counts of the day. ARGV: the limits
 /// of wrong guesses in an hour, in a day, in an hour of a client and in an hour of a block of clients; the limits of
@@ -135,7 +135,7 @@ pub struct ClientMarks {
 
 /// The kind of an allowed guess.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SiteGuess {
+pub enum GuessKind {
     /// A guess within the regular limits.
     Counted,
     /// A guess of a client that has given the same password before, beyond the regular limits.
@@ -144,7 +144,7 @@ pub enum SiteGuess {
     First,
 }
 
-impl SiteGuess {
+impl GuessKind {
     fn number(self) -> u8 {
         match self {
             Self::Counted => 1,
@@ -161,19 +161,19 @@ impl Redis {
         site: &str,
         marks: &ClientMarks,
         bounds: &GuessBounds,
-    ) -> Result<Result<SiteGuess, Duration>, RedisError> {
+    ) -> Result<Result<GuessKind, Duration>, RedisError> {
         let mut call = BEGIN.prepare_invoke();
         call.key(key(site, "counts")).key(key(site, "proved")).key(key(site, "day"));
         call.arg(bounds.hourly).arg(bounds.daily).arg(bounds.of_client).arg(bounds.of_block);
-        call.arg(bounds.first).arg(bounds.first_of_client).arg(whole(bounds.hour)).arg(whole(bounds.day));
+        call.arg(bounds.first).arg(bounds.first_of_client).arg(as_millis(bounds.hour)).arg(as_millis(bounds.day));
         call.arg(&marks.proved).arg(&marks.client).arg(&marks.block);
         call.arg(bounds.of_proved).arg(bounds.of_proved_block);
         let answer: (u8, u64) = call.invoke_async(&mut self.commands()).await?;
         match answer {
             (0, left) => Ok(Err(Duration::from_millis(left))),
-            (1, _) => Ok(Ok(SiteGuess::Counted)),
-            (2, _) => Ok(Ok(SiteGuess::Proved)),
-            (3, _) => Ok(Ok(SiteGuess::First)),
+            (1, _) => Ok(Ok(GuessKind::Counted)),
+            (2, _) => Ok(Ok(GuessKind::Proved)),
+            (3, _) => Ok(Ok(GuessKind::First)),
             _ => Err((ErrorKind::UnexpectedReturnType, "a guess is not one that this version knows").into()),
         }
     }
@@ -182,7 +182,7 @@ impl Redis {
     pub async fn end_guess(
         &self,
         site: &str,
-        guess: SiteGuess,
+        guess: GuessKind,
         marks: &ClientMarks,
         is_right: bool,
         bounds: &GuessBounds,
@@ -190,7 +190,7 @@ impl Redis {
         let mut call = END.prepare_invoke();
         call.key(key(site, "counts")).key(key(site, "proved")).key(key(site, "day")).key(key(site, "proved-of"));
         call.arg(guess.number()).arg(if is_right { &marks.proved } else { "" });
-        call.arg(bounds.proved).arg(whole(bounds.proved_kept)).arg(&marks.client).arg(&marks.block);
+        call.arg(bounds.proved).arg(as_millis(bounds.proved_kept)).arg(&marks.client).arg(&marks.block);
         call.arg(bounds.proved_of_block);
         call.invoke_async(&mut self.commands()).await
     }

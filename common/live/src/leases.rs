@@ -68,7 +68,7 @@ static GONE_FOR: LazyLock<Script> = LazyLock::new(|| {
 /// The identity of Redis's memory. It changes with a restart or a flush, or when other nodes of a cluster take over
 /// keys: earlier writes may then be lost, and deletions undone.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Epoch {
+pub struct MemoryEpoch {
     /// Identifies it, in letters and digits.
     pub(super) id: String,
     /// The time since this memory was first seen.
@@ -77,7 +77,7 @@ pub struct Epoch {
     pub now: Timestamp,
 }
 
-impl Epoch {
+impl MemoryEpoch {
     /// Returns whether both are the same memory, so that nothing was lost in between.
     pub fn is_same(&self, other: &Self) -> bool {
         self.id == other.id
@@ -86,9 +86,9 @@ impl Epoch {
 
 impl Redis {
     /// Renews the lease of `edge`, and returns the memory of Redis that has it.
-    pub async fn renew_lease(&self, edge: &str) -> Result<Epoch, RedisError> {
+    pub async fn renew_lease(&self, edge: &str) -> Result<MemoryEpoch, RedisError> {
         let mut pipe = redis::pipe();
-        pipe.cmd("SET").arg(lease_key(edge)).arg(1).arg("PX").arg(whole(LEASE)).ignore();
+        pipe.cmd("SET").arg(lease_key(edge)).arg(1).arg("PX").arg(as_millis(LEASE)).ignore();
         pipe.cmd("DEL").arg(gone_key(edge)).ignore();
         pipe.query_async::<()>(&mut self.commands()).await?;
         self.note_edge(edge).await?;
@@ -96,9 +96,9 @@ impl Redis {
     }
 
     /// Extends the lease of `edge`, or [renews](Self::renew_lease) an expired one. Returns the memory that has it.
-    pub async fn extend_lease(&self, edge: &str) -> Result<Epoch, RedisError> {
+    pub async fn extend_lease(&self, edge: &str) -> Result<MemoryEpoch, RedisError> {
         let mut extend = redis::cmd("SET");
-        extend.arg(lease_key(edge)).arg(1).arg("PX").arg(whole(LEASE)).arg("XX");
+        extend.arg(lease_key(edge)).arg(1).arg("PX").arg(as_millis(LEASE)).arg("XX");
         let extended: Option<String> = extend.query_async(&mut self.commands()).await?;
         if extended.is_some() { self.epoch().await } else { self.renew_lease(edge).await }
     }
@@ -109,7 +109,7 @@ impl Redis {
 
     /// Notes that the journal of `edge` lacks some completions that it sent to a provider.
     pub async fn note_gaps(&self, edge: &str) -> Result<(), RedisError> {
-        self.commands().pset_ex(gaps_key(edge), 1, whole(GONE_KEPT)).await
+        self.commands().pset_ex(gaps_key(edge), 1, as_millis(GONE_KEPT)).await
     }
 
     /// Returns whether [`Self::note_gaps`] was called for `edge`.
@@ -127,12 +127,12 @@ impl Redis {
         let rows: Vec<(String, String)> = rows.iter().map(row).collect();
         let mut pipe = redis::pipe();
         pipe.hset_multiple(settled_key(edge), &rows).ignore();
-        pipe.pexpire(settled_key(edge), i64::try_from(whole(SETTLED_KEPT)).unwrap_or(i64::MAX)).ignore();
+        pipe.pexpire(settled_key(edge), i64::try_from(as_millis(SETTLED_KEPT)).unwrap_or(i64::MAX)).ignore();
         pipe.query_async(&mut self.commands()).await
     }
 
     /// Returns the completions that [`Self::note_settled`] was called for.
-    pub async fn settled_of(&self, edge: &str) -> Result<Vec<UsageRow>, RedisError> {
+    pub async fn settled_completions(&self, edge: &str) -> Result<Vec<UsageRow>, RedisError> {
         let rows: Vec<String> = self.commands().hvals(settled_key(edge)).await?;
         Ok(rows.iter().filter_map(|row| serde_json::from_str(row).ok()).collect())
     }
@@ -151,21 +151,21 @@ impl Redis {
 
     /// Returns whether completions may be open that [`Self::gone_edges`] does not lead to: the last check of all open
     /// ones was in another memory of Redis, or an hour ago.
-    pub async fn is_sweep_due(&self, epoch: &Epoch) -> Result<bool, RedisError> {
+    pub async fn is_sweep_due(&self, epoch: &MemoryEpoch) -> Result<bool, RedisError> {
         let swept: Option<String> = self.commands().get(SWEPT).await?;
         Ok(swept.is_none_or(|swept| swept != epoch.id))
     }
 
     /// Notes that all open completions were checked, and that these edges have none.
-    pub async fn finish_sweep(&self, epoch: &Epoch, edges: &[&str]) -> Result<(), RedisError> {
+    pub async fn finish_sweep(&self, epoch: &MemoryEpoch, edges: &[&str]) -> Result<(), RedisError> {
         if !edges.is_empty() {
             self.commands().srem::<_, _, ()>(EDGES, edges).await?;
         }
-        self.commands().pset_ex(SWEPT, &epoch.id, whole(SWEEP_EVERY)).await
+        self.commands().pset_ex(SWEPT, &epoch.id, as_millis(SWEEP_EVERY)).await
     }
 
     /// Returns the current memory of Redis. In a cluster, it combines all nodes that have keys, as old as the youngest.
-    pub async fn epoch(&self) -> Result<Epoch, RedisError> {
+    pub async fn epoch(&self) -> Result<MemoryEpoch, RedisError> {
         let (mut digest, mut age, mut now) = (Sha256::new(), Duration::MAX, Timestamp::from_unix_millis(0));
         for node in self.nodes().await? {
             let (id, of_node, millis): (String, u64, i64) =
@@ -174,8 +174,8 @@ impl Redis {
             age = age.min(Duration::from_millis(of_node));
             now = now.max(Timestamp::from_unix_millis(millis));
         }
-        let epoch = Epoch { id: hex::encode(&digest.finalize()[..8]), age, now };
-        self.memory.is(&epoch);
+        let epoch = MemoryEpoch { id: hex::encode(&digest.finalize()[..8]), age, now };
+        self.memory.update(&epoch);
         Ok(epoch)
     }
 
@@ -189,7 +189,7 @@ impl Redis {
     pub async fn is_gone(&self, edge: &str) -> Result<bool, RedisError> {
         let mut script = GONE_FOR.key(lease_key(edge));
         let gone_for: Option<u64> =
-            script.key(gone_key(edge)).arg(whole(GONE_KEPT)).invoke_async(&mut self.commands()).await?;
+            script.key(gone_key(edge)).arg(as_millis(GONE_KEPT)).invoke_async(&mut self.commands()).await?;
         Ok(gone_for.is_some_and(|millis| Duration::from_millis(millis) >= GONE))
     }
 }
@@ -211,6 +211,6 @@ fn settled_key(edge: &str) -> String {
     format!("svc:ai:settled:{{{edge}}}")
 }
 
-pub(super) fn whole(duration: Duration) -> u64 {
+pub(super) fn as_millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -14,7 +14,7 @@ pub(super) const NAME: &str = "svc:database-name";
 
 impl Redis {
     /// Sets the database that Redis belongs to, unless it has one. Returns the resulting name.
-    pub async fn claim_for(&self, database: &str) -> Result<String, RedisError> {
+    pub async fn claim_database(&self, database: &str) -> Result<String, RedisError> {
         let mut commands = self.commands().unrefused();
         commands.set_nx::<_, _, bool>(NAME, database).await?;
         let name = self.database_name().await?;

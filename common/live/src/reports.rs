@@ -39,14 +39,14 @@ static READ: LazyLock<Script> = LazyLock::new(|| {
 
 /// A kind of program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Program {
+pub enum ProgramKind {
     /// The edge.
     Edge,
     /// Admin.
     Admin,
 }
 
-impl Program {
+impl ProgramKind {
     pub(super) const fn key(self) -> &'static str {
         match self {
             Self::Edge => "svc:reports:edge",
@@ -89,14 +89,14 @@ pub struct ProgramReport {
 
 /// A report and its age.
 #[derive(Debug, Clone, PartialEq)]
-pub struct HeardReport {
+pub struct ReceivedReport {
     /// The report.
     pub report: ProgramReport,
     /// The age of the report by Redis's clock.
     pub age: Duration,
 }
 
-impl HeardReport {
+impl ReceivedReport {
     /// Returns whether the report is so old that the process has ended or hangs.
     pub fn is_silent(&self) -> bool {
         self.age >= SILENT_AFTER
@@ -105,7 +105,7 @@ impl HeardReport {
 
 impl Redis {
     /// Stores the report of a process, replacing its previous one.
-    pub async fn record_report(&self, program: Program, report: &ProgramReport) -> Result<(), RedisError> {
+    pub async fn record_report(&self, program: ProgramKind, report: &ProgramReport) -> Result<(), RedisError> {
         let Ok(text) = serde_json::to_string(report) else { return Ok(()) };
         let mut record = RECORD.prepare_invoke();
         record.key(program.key()).arg(&report.id).arg(text).arg(millis(KEPT));
@@ -113,16 +113,16 @@ impl Redis {
     }
 
     /// Removes the report of the process `id`, which ends.
-    pub async fn withdraw_report(&self, program: Program, id: &str) -> Result<(), RedisError> {
+    pub async fn withdraw_report(&self, program: ProgramKind, id: &str) -> Result<(), RedisError> {
         redis::cmd("HDEL").arg(program.key()).arg(id).query_async(&mut self.commands()).await
     }
 
     /// Returns the reports of the processes of a kind, by name. A silent process is included for [`KEPT`], as the last
     /// of its name and only if no live process has that name: a restarted process replaces the former one.
-    pub async fn reports(&self, program: Program) -> Result<Vec<HeardReport>, RedisError> {
+    pub async fn reports(&self, program: ProgramKind) -> Result<Vec<ReceivedReport>, RedisError> {
         let mut read = READ.prepare_invoke();
         let (now, texts): (String, Vec<String>) = read.key(program.key()).invoke_async(&mut self.commands()).await?;
-        let (reports, forgotten) = judge(&now, &texts);
+        let (reports, forgotten) = select_reports(&now, &texts);
         if !forgotten.is_empty() {
             let mut forget = redis::cmd("HDEL");
             forget.arg(program.key()).arg(forgotten);
@@ -132,18 +132,18 @@ impl Redis {
     }
 }
 
-fn judge(now: &str, texts: &[String]) -> (Vec<HeardReport>, Vec<String>) {
+fn select_reports(now: &str, texts: &[String]) -> (Vec<ReceivedReport>, Vec<String>) {
     let now: u64 = now.parse().unwrap_or_default();
     let read = |text: &String| {
         let (at, json) = text.split_once(' ')?;
         let report = serde_json::from_str(json).ok()?;
-        Some(HeardReport { report, age: Duration::from_millis(now.saturating_sub(at.parse().ok()?)) })
+        Some(ReceivedReport { report, age: Duration::from_millis(now.saturating_sub(at.parse().ok()?)) })
     };
-    let mut reports: Vec<HeardReport> = texts.iter().take(MOST).filter_map(read).collect();
+    let mut reports: Vec<ReceivedReport> = texts.iter().take(MOST).filter_map(read).collect();
     // For each name, the most recent comes first.
     reports.sort_by(|one, other| (&one.report.name, one.age).cmp(&(&other.report.name, other.age)));
     let mut forgotten = Vec::new();
-    let mut shown: Vec<HeardReport> = Vec::new();
+    let mut shown: Vec<ReceivedReport> = Vec::new();
     for heard in reports {
         let is_replaced = shown.last().is_some_and(|last| last.report.name == heard.report.name);
         if heard.is_silent() && (is_replaced || heard.age >= KEPT) {
@@ -178,12 +178,12 @@ mod tests {
             text(98_000, "6", "c"),
             "garbage".to_owned(),
         ];
-        let (shown, forgotten) = judge("100500", &texts);
-        let ids = |reports: &[HeardReport]| reports.iter().map(|heard| heard.report.id.clone()).collect::<Vec<_>>();
+        let (shown, forgotten) = select_reports("100500", &texts);
+        let ids = |reports: &[ReceivedReport]| reports.iter().map(|heard| heard.report.id.clone()).collect::<Vec<_>>();
         assert_eq!(ids(&shown), ["1", "3", "5", "6"], "both of an upgrade are there");
         assert_eq!(forgotten, ["2", "4"]);
         assert_eq!((shown[0].age, shown[1].is_silent()), (Duration::from_millis(500), true));
-        let (shown, forgotten) = judge("3700000", &texts);
+        let (shown, forgotten) = select_reports("3700000", &texts);
         assert_eq!((shown.len(), forgotten.len()), (0, 6));
     }
 }

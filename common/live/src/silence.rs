@@ -34,30 +34,34 @@ pub(super) fn tcp_settings() -> TcpSettings {
 }
 
 /// A connection that is replaced when it stalls.
-pub(super) struct Replaceable<C>(RwLock<Arc<Watched<C>>>);
+pub(super) struct ReplaceableConnection<C>(RwLock<Arc<WatchedConnection<C>>>);
 
-pub(super) struct Watched<C> {
+pub(super) struct WatchedConnection<C> {
     pub(super) connection: C,
-    late: Mutex<Late>,
+    late: Mutex<LateResponses>,
     is_late: AtomicBool,
 }
 
-struct Late {
+struct LateResponses {
     answers: u32,
     since: Instant,
 }
 
-impl<C> Replaceable<C> {
+impl<C> ReplaceableConnection<C> {
     pub(super) fn new(connection: C) -> Self {
-        Self(RwLock::new(Watched::new(connection)))
+        Self(RwLock::new(WatchedConnection::new(connection)))
     }
 
-    pub(super) fn present(&self) -> Arc<Watched<C>> {
+    pub(super) fn current(&self) -> Arc<WatchedConnection<C>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Records a late response over `used`. After too many, a new connection replaces it, unless another caller did so.
-    pub(super) fn record_late(&self, used: &Arc<Watched<C>>, connect: impl FnOnce() -> Result<C, RedisError>) {
+    pub(super) fn record_late(
+        &self,
+        used: &Arc<WatchedConnection<C>>,
+        connect: impl FnOnce() -> Result<C, RedisError>,
+    ) {
         if used.record_late() < LATE_ANSWERS {
             return;
         }
@@ -66,22 +70,22 @@ impl<C> Replaceable<C> {
         if Arc::ptr_eq(&present, used)
             && let Ok(connection) = connect()
         {
-            *present = Watched::new(connection);
+            *present = WatchedConnection::new(connection);
         }
     }
 
     /// Replaces `used` by `connection`, unless another caller has already replaced it.
-    pub(super) fn replace(&self, used: &Arc<Watched<C>>, connection: C) {
+    pub(super) fn replace(&self, used: &Arc<WatchedConnection<C>>, connection: C) {
         let mut present = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if Arc::ptr_eq(&present, used) {
-            *present = Watched::new(connection);
+            *present = WatchedConnection::new(connection);
         }
     }
 }
 
-impl<C> Watched<C> {
+impl<C> WatchedConnection<C> {
     fn new(connection: C) -> Arc<Self> {
-        let late = Mutex::new(Late { answers: 0, since: Instant::now() });
+        let late = Mutex::new(LateResponses { answers: 0, since: Instant::now() });
         Arc::new(Self { connection, late, is_late: AtomicBool::new(false) })
     }
 
@@ -89,7 +93,7 @@ impl<C> Watched<C> {
         self.is_late.store(true, Ordering::Relaxed);
         let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
         if late.answers == 0 || late.since.elapsed() > LATE_WITHIN {
-            *late = Late { answers: 0, since: Instant::now() };
+            *late = LateResponses { answers: 0, since: Instant::now() };
         }
         late.answers += 1;
         late.answers
@@ -111,23 +115,23 @@ mod tests {
 
     #[test]
     fn a_connection_is_replaced_after_late_answers_in_a_row() {
-        let connections = Replaceable::new(1);
-        let first = connections.present();
+        let connections = ReplaceableConnection::new(1);
+        let first = connections.current();
         for _ in 0..3 {
             for _ in 1..LATE_ANSWERS {
                 connections.record_late(&first, || Ok(2));
             }
             first.record_answer();
         }
-        assert_eq!(connections.present().connection, 1);
+        assert_eq!(connections.current().connection, 1);
         for _ in 0..LATE_ANSWERS {
             connections.record_late(&first, || Ok(2));
         }
-        assert_eq!(connections.present().connection, 2);
+        assert_eq!(connections.current().connection, 2);
         // Late responses of the old connection say nothing about the new one.
         for _ in 0..LATE_ANSWERS {
             connections.record_late(&first, || Ok(3));
         }
-        assert_eq!(connections.present().connection, 2);
+        assert_eq!(connections.current().connection, 2);
     }
 }

@@ -15,12 +15,12 @@ const FALLBACK: &str = "200.html";
 
 /// Files that occurred again with different content.
 #[derive(Debug, Default)]
-pub(super) struct Replaced {
+pub(super) struct ReplacedFiles {
     paths: Vec<String>,
     unnamed: usize,
 }
 
-impl Replaced {
+impl ReplacedFiles {
     pub(super) fn add(&mut self, path: &str) {
         if self.paths.len() < REPLACED_NAMED {
             self.paths.push(path.to_owned());
@@ -87,7 +87,7 @@ pub(super) fn changed_under_hash(mut paths: Vec<String>) -> Option<String> {
 pub(super) fn private_files<'p>(paths: impl Iterator<Item = (&'p str, bool)>) -> impl Iterator<Item = String> {
     let mut kinds: BTreeMap<PrivateKind, (&str, u64)> = BTreeMap::new();
     for (path, has_key) in paths {
-        if let Some(kind) = private_files::possible_kind_of_path(path).or(has_key.then_some(PrivateKind::Keys)) {
+        if let Some(kind) = private_files::possible_kind_by_path(path).or(has_key.then_some(PrivateKind::Keys)) {
             kinds.entry(kind).or_insert((path, 0)).1 += 1;
         }
     }

@@ -11,7 +11,7 @@ use super::{Span, digest::BlockHasher};
 const CHUNK_BYTES: usize = 128 * 1024;
 
 /// Writes drafts at the end of a file. A discarded draft is overwritten by the next.
-pub(super) struct Appender<'f> {
+pub(super) struct DraftAppender<'f> {
     file: &'f File,
     kept: u64,
     draft: u64,
@@ -20,15 +20,15 @@ pub(super) struct Appender<'f> {
     failed: Option<io::Error>,
 }
 
-impl<'f> Appender<'f> {
+impl<'f> DraftAppender<'f> {
     /// Creates an appender for `file`, which must be empty.
     pub(super) fn new(file: &'f File) -> Self {
         Self { file, kept: 0, draft: 0, hasher: BlockHasher::default(), failed: None }
     }
 
     /// Creates an appender of whole bodies, which also computes their SHA-256, for `file`, which must be empty.
-    pub(super) fn of_bodies(file: &'f File) -> Self {
-        Self { hasher: BlockHasher::of_whole(), ..Self::new(file) }
+    pub(super) fn for_bodies(file: &'f File) -> Self {
+        Self { hasher: BlockHasher::for_whole_bodies(), ..Self::new(file) }
     }
 
     pub(super) fn draft(&self) -> u64 {
@@ -68,7 +68,7 @@ impl<'f> Appender<'f> {
     }
 }
 
-impl Write for Appender<'_> {
+impl Write for DraftAppender<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self.file.write_all_at(bytes, self.kept + self.draft) {
             Ok(()) => {

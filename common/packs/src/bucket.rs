@@ -34,14 +34,14 @@ const TAKE_BACK_TIME: Duration = Duration::from_secs(5);
 
 /// A bucket of packs. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(super) struct Bucket {
+pub(super) struct PackBucket {
     s3: Arc<AmazonS3>,
     deployments: Path,
     trash: Path,
     damaged: Path,
 }
 
-impl Bucket {
+impl PackBucket {
     pub(super) fn open(config: &config::Store) -> Result<Self, StoreError> {
         let (s3, prefix) = connect(config)?;
         let [deployments, trash, damaged] =
@@ -81,7 +81,7 @@ impl Bucket {
         for (path, object) in [(self.data_path(id), "data"), (self.manifest_path(id), "manifest")] {
             match self.s3.copy(&path, &self.damaged.clone().join(name).join(object)).await {
                 Ok(()) => {}
-                Err(error) => found_or_absent(error)?,
+                Err(error) => ignore_missing(error)?,
             }
         }
         Ok(())
@@ -104,7 +104,7 @@ impl Bucket {
     async fn delete(&self, path: &Path) -> Result<(), StoreError> {
         match self.s3.delete(path).await {
             Ok(()) => Ok(()),
-            Err(error) => found_or_absent(error),
+            Err(error) => ignore_missing(error),
         }
     }
 
@@ -112,12 +112,12 @@ impl Bucket {
     pub(super) async fn put(&self, id: &DeploymentId, data: File, manifest: Vec<u8>) -> Result<(), StoreError> {
         let put = async {
             self.put_data(id, data).await?;
-            in_time(PART_TIME, self.put_whole(&self.manifest_path(id), manifest.into())).await?;
+            with_timeout(PART_TIME, self.put_whole(&self.manifest_path(id), manifest.into())).await?;
             Ok(())
         };
         let result = put.await;
         if result.is_err()
-            && let Err(error) = in_time(TAKE_BACK_TIME, self.remove(id)).await
+            && let Err(error) = with_timeout(TAKE_BACK_TIME, self.remove(id)).await
         {
             tracing::warn!(%error, %id, "a half-written pack could not be removed");
         }
@@ -130,16 +130,16 @@ impl Bucket {
         let len = data.metadata()?.len();
         if len <= PART_BYTES as u64 {
             let data = part(&data, 0, len).await?;
-            in_time(PART_TIME, self.put_whole(&path, data)).await?;
+            with_timeout(PART_TIME, self.put_whole(&path, data)).await?;
             return Ok(());
         }
         let begun = async { self.s3.put_multipart(&path).await.map_err(put_error) };
-        let upload = in_time(PART_TIME, begun).await?;
+        let upload = with_timeout(PART_TIME, begun).await?;
         let mut upload = WriteMultipart::new_with_chunk_size(upload, PART_BYTES);
         let mut offset = 0;
         while offset < len {
             let sent = async {
-                in_time(PART_TIME, upload.wait_for_capacity(PARTS_AT_ONCE)).await?;
+                with_timeout(PART_TIME, upload.wait_for_capacity(PARTS_AT_ONCE)).await?;
                 part(&data, offset, len).await
             };
             match sent.await {
@@ -148,7 +148,7 @@ impl Bucket {
                     upload.put(bytes);
                 }
                 Err(error) => {
-                    if let Err(error) = in_time(TAKE_BACK_TIME, upload.abort()).await {
+                    if let Err(error) = with_timeout(TAKE_BACK_TIME, upload.abort()).await {
                         tracing::warn!(%error, %id, "an upload to the bucket could not be called off");
                     }
                     return Err(error);
@@ -156,7 +156,7 @@ impl Bucket {
             }
         }
         // Uploads the last parts and completes the upload.
-        in_time(2 * PART_TIME, upload.finish()).await?;
+        with_timeout(2 * PART_TIME, upload.finish()).await?;
         Ok(())
     }
 
@@ -220,7 +220,7 @@ pub(super) fn put_error(error: object_store::Error) -> StoreError {
 }
 
 /// Ignores a missing object, but not a missing bucket.
-pub(super) fn found_or_absent(error: object_store::Error) -> Result<(), StoreError> {
+pub(super) fn ignore_missing(error: object_store::Error) -> Result<(), StoreError> {
     match StoreError::from(error) {
         StoreError::NotFound => Ok(()),
         error => Err(error),
@@ -237,7 +237,7 @@ pub(super) async fn head(s3: &AmazonS3, path: &Path) -> Result<ObjectMeta, Store
     }
 }
 
-async fn in_time<T, E: Into<StoreError>>(
+async fn with_timeout<T, E: Into<StoreError>>(
     time: Duration,
     step: impl Future<Output = Result<T, E>>,
 ) -> Result<T, StoreError> {
@@ -255,7 +255,7 @@ async fn part(data: &Arc<File>, offset: u64, len: u64) -> Result<Bytes, StoreErr
     .await
 }
 
-fn pack_of(object: &ObjectMeta) -> Option<DeploymentId> {
+fn parse_pack_id(object: &ObjectMeta) -> Option<DeploymentId> {
     object.location.parts().rev().nth(1)?.as_ref().parse().ok()
 }
 

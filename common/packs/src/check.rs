@@ -65,13 +65,13 @@ pub struct CheckStep {
 
 /// The rate at which a check reads.
 #[derive(Debug)]
-pub struct Pace {
+pub struct ReadPace {
     bytes_per_second: Option<u64>,
     began: Instant,
     read: u64,
 }
 
-impl Pace {
+impl ReadPace {
     /// Creates a pace of at most this many bytes per second, or without a limit.
     pub fn new(bytes_per_second: Option<u64>) -> Self {
         Self { bytes_per_second: bytes_per_second.map(|rate| rate.max(1)), began: Instant::now(), read: 0 }
@@ -89,15 +89,15 @@ impl Pace {
 }
 
 /// A piece of data that can be verified on its own.
-struct Unit {
+struct CheckUnit {
     span: Span,
     expected: StoredBody,
     /// Offset of the piece within that body.
     start: u64,
 }
 
-impl Unit {
-    fn is(&self, bytes: &[u8]) -> bool {
+impl CheckUnit {
+    fn matches(&self, bytes: &[u8]) -> bool {
         if self.expected.is_checked_by_block() {
             self.expected.has_blocks(self.start, bytes)
         } else {
@@ -111,7 +111,7 @@ impl Unit {
 }
 
 /// Returns the pieces of a pack's data in order, each once.
-fn units(manifest: &Manifest) -> Vec<Unit> {
+fn units(manifest: &Manifest) -> Vec<CheckUnit> {
     let mut units = BTreeMap::new();
     for body in manifest.stored_files().flat_map(|(_, file)| file.bodies()).map(|(_, body)| body) {
         let Span { offset, len } = body.span;
@@ -119,7 +119,7 @@ fn units(manifest: &Manifest) -> Vec<Unit> {
         let mut start = 0;
         while start < len {
             let span = Span { offset: offset + start, len: step.min(len - start) };
-            units.entry((span.offset, span.len)).or_insert_with(|| Unit { span, expected: body.clone(), start });
+            units.entry((span.offset, span.len)).or_insert_with(|| CheckUnit { span, expected: body.clone(), start });
             start += step;
         }
     }
@@ -127,7 +127,7 @@ fn units(manifest: &Manifest) -> Vec<Unit> {
 }
 
 /// Returns the files with a stored form that overlaps one of the `damaged` spans.
-fn paths(manifest: &Manifest, damaged: &[Span]) -> Vec<String> {
+fn damaged_paths(manifest: &Manifest, damaged: &[Span]) -> Vec<String> {
     let meets = |body: Span| {
         body.len > 0
             && damaged.iter().any(|span| span.offset < body.offset + body.len && body.offset < span.offset + span.len)
@@ -144,7 +144,7 @@ impl PackStore {
         id: &DeploymentId,
         from: u64,
         most: u64,
-        pace: &mut Pace,
+        pace: &mut ReadPace,
     ) -> Result<CheckStep, StoreError> {
         let (manifest, mut read) = match self.manifest_twice(id).await {
             Ok(found) => found,
@@ -163,7 +163,7 @@ impl PackStore {
         rest = &rest[rest.partition_point(|unit| unit.span.offset < from)..];
         let mut damaged = Vec::new();
         if rest.is_empty() && from == 0 && self.data_len(id).await.is_err_and(|error| error.is_not_found()) {
-            let fault = PackFault { kind: FaultKind::DataMissing, paths: paths(&manifest, &[]) };
+            let fault = PackFault { kind: FaultKind::DataMissing, paths: damaged_paths(&manifest, &[]) };
             return Ok(CheckStep { fault: Some(fault), read, next: None });
         }
         // Each step makes progress, however large the manifest is.
@@ -172,7 +172,7 @@ impl PackStore {
             if left == 0 && damaged.is_empty() {
                 return Ok(CheckStep { fault: None, read, next: Some(first.span.offset) });
             }
-            let fits = |unit: &&Unit| unit.end() - first.span.offset <= READ_BYTES;
+            let fits = |unit: &&CheckUnit| unit.end() - first.span.offset <= READ_BYTES;
             let count = rest.iter().take_while(fits).count().max(1);
             let (now, later) = rest.split_at(count);
             match self.check_units(id, now).await {
@@ -180,24 +180,24 @@ impl PackStore {
                 Err(StoreError::NotFound) => {
                     let all: Vec<Span> = units.iter().map(|unit| unit.span).collect();
                     let whole = [Span { offset: 0, len: all.last().map_or(0, |last| last.offset + last.len) }];
-                    let fault = PackFault { kind: FaultKind::DataMissing, paths: paths(&manifest, &whole) };
+                    let fault = PackFault { kind: FaultKind::DataMissing, paths: damaged_paths(&manifest, &whole) };
                     return Ok(CheckStep { fault: Some(fault), read, next: None });
                 }
                 Err(error) => return Err(error),
             }
-            let bytes = now.last().map_or(0, Unit::end) - first.span.offset;
+            let bytes = now.last().map_or(0, CheckUnit::end) - first.span.offset;
             read += bytes;
             left = left.saturating_sub(bytes);
             pace.after(bytes).await;
             rest = later;
         }
         let fault = (!damaged.is_empty())
-            .then(|| PackFault { kind: FaultKind::DataDamaged, paths: paths(&manifest, &damaged) });
+            .then(|| PackFault { kind: FaultKind::DataDamaged, paths: damaged_paths(&manifest, &damaged) });
         Ok(CheckStep { fault, read, next: None })
     }
 
     /// Checks a whole pack.
-    pub async fn check_whole(&self, id: &DeploymentId, pace: &mut Pace) -> Result<CheckStep, StoreError> {
+    pub async fn check_whole(&self, id: &DeploymentId, pace: &mut ReadPace) -> Result<CheckStep, StoreError> {
         self.check(id, 0, u64::MAX, pace).await
     }
 
@@ -215,7 +215,7 @@ impl PackStore {
     }
 
     /// Reads adjacent pieces of data and returns the spans of the damaged ones.
-    async fn check_units(&self, id: &DeploymentId, units: &[Unit]) -> Result<Vec<Span>, StoreError> {
+    async fn check_units(&self, id: &DeploymentId, units: &[CheckUnit]) -> Result<Vec<Span>, StoreError> {
         let (Some(first), Some(last)) = (units.first(), units.last()) else { return Ok(Vec::new()) };
         let begin = first.span.offset;
         let together = match self.read(id, begin, last.end() - begin).await {
@@ -228,11 +228,11 @@ impl PackStore {
         for unit in units {
             let from = usize::try_from(unit.span.offset - begin).unwrap_or(usize::MAX);
             let to = usize::try_from(unit.end() - begin).unwrap_or(usize::MAX);
-            if together.get(from..to).is_some_and(|bytes| unit.is(bytes)) {
+            if together.get(from..to).is_some_and(|bytes| unit.matches(bytes)) {
                 continue;
             }
             match self.read(id, unit.span.offset, unit.span.len).await {
-                Ok(bytes) if unit.is(&bytes) => {}
+                Ok(bytes) if unit.matches(&bytes) => {}
                 Ok(_) | Err(StoreError::Damaged(_)) => wrong.push(unit.span),
                 Err(error) => return Err(error),
             }
@@ -247,7 +247,7 @@ pub(super) async fn check_file(manifest: Manifest, data: File) -> Result<File, S
         for unit in units(&manifest) {
             let mut bytes = vec![0; usize::try_from(unit.span.len).unwrap_or(usize::MAX)];
             data.read_exact_at(&mut bytes, unit.span.offset).map_err(|_| ends_early())?;
-            if !unit.is(&bytes) {
+            if !unit.matches(&bytes) {
                 return Err(StoreError::Damaged(format!("its data is wrong at {}", unit.span.offset)));
             }
         }

@@ -12,7 +12,7 @@ use std::{
 use brotli::enc::BrotliEncoderParams;
 use flate2::{Compression, write::GzEncoder};
 
-use super::{Encoding, Span, appender::Appender};
+use super::{Encoding, Span, appender::DraftAppender};
 
 /// The encodings of every compressible body.
 pub(super) const ENCODINGS: [Encoding; 3] = [Encoding::Zstd, Encoding::Br, Encoding::Gzip];
@@ -35,7 +35,7 @@ pub(super) fn is_worth_it(content_type: &str, len: u64) -> bool {
 }
 
 /// Returns whether a variant is small enough, compared to its body, to be kept.
-pub(super) fn is_kept(variant: u64, body: u64) -> bool {
+pub(super) fn is_small_enough(variant: u64, body: u64) -> bool {
     variant * 100 <= body * MOST_PERCENT
 }
 
@@ -72,11 +72,11 @@ fn is_compressible(content_type: &str) -> bool {
         )
 }
 
-pub(super) struct Compressor {
+pub(super) struct BodyCompressor {
     chunk: Vec<u8>,
 }
 
-impl Compressor {
+impl BodyCompressor {
     pub(super) fn new() -> Self {
         Self { chunk: vec![0; CHUNK_BYTES] }
     }
@@ -87,9 +87,9 @@ impl Compressor {
         encoding: Encoding,
         data: &File,
         span: Span,
-        out: &mut Appender<'_>,
+        out: &mut DraftAppender<'_>,
     ) -> io::Result<()> {
-        let mut body = Body { data, span };
+        let mut body = BodyReader { data, span };
         match encoding {
             Encoding::Zstd => {
                 let mut encoder = zstd::Encoder::new(out, ZSTD_LEVEL)?;
@@ -115,7 +115,7 @@ impl Compressor {
         Ok(())
     }
 
-    fn feed(&mut self, body: &mut Body<'_>, encoder: &mut impl io::Write) -> io::Result<()> {
+    fn feed(&mut self, body: &mut BodyReader<'_>, encoder: &mut impl io::Write) -> io::Result<()> {
         loop {
             let read = body.read(&mut self.chunk)?;
             if read == 0 {
@@ -126,12 +126,12 @@ impl Compressor {
     }
 }
 
-struct Body<'d> {
+struct BodyReader<'d> {
     data: &'d File,
     span: Span,
 }
 
-impl Read for Body<'_> {
+impl Read for BodyReader<'_> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let most = usize::try_from(self.span.len).unwrap_or(usize::MAX).min(buf.len());
         let read = self.data.read_at(&mut buf[..most], self.span.offset)?;

@@ -10,7 +10,7 @@ use std::{
 use bytes::Bytes;
 use domain::{DeploymentId, Timestamp};
 
-use super::{Pace, PackStore, Place, StoreError, blocking, check::check_file, listing};
+use super::{PackStore, ReadPace, StoreBackend, StoreError, blocking, check::check_file, listing};
 
 const READ_BYTES: u64 = 4 * 1024 * 1024;
 
@@ -24,7 +24,7 @@ pub struct WholePack {
 impl PackStore {
     /// Reads a whole pack. Fails with [`StoreError::NotFound`] or [`StoreError::Damaged`] unless complete and
     /// unchanged.
-    pub async fn fetch(&self, id: &DeploymentId, pace: &mut Pace) -> Result<WholePack, StoreError> {
+    pub async fn fetch(&self, id: &DeploymentId, pace: &mut ReadPace) -> Result<WholePack, StoreError> {
         let json = self.manifest_json(id).await?;
         let manifest =
             serde_json::from_slice(&json).map_err(|error| StoreError::Damaged(format!("its manifest: {error}")))?;
@@ -65,19 +65,19 @@ impl PackStore {
     async fn put_over(&self, id: &DeploymentId, pack: WholePack, aside: Option<String>) -> Result<(), StoreError> {
         let WholePack { mut data, manifest } = pack;
         match &self.place {
-            Place::Folder(folder) => {
+            StoreBackend::Folder(folder) => {
                 let (folder, id) = (folder.clone(), id.clone());
                 blocking(move || {
                     let incoming = folder.begin_again(&id)?;
                     let mut copy = incoming.data()?;
                     data.rewind()?;
                     io::copy(&mut data, &mut copy)?;
-                    let aside = aside.map(|name| folder.aside(&name));
+                    let aside = aside.map(|name| folder.damaged_path(&name));
                     incoming.finish_over(&copy, &manifest, aside.as_deref())
                 })
                 .await
             }
-            Place::Bucket(bucket) => {
+            StoreBackend::Bucket(bucket) => {
                 if let Some(name) = aside {
                     bucket.copy_aside(id, &name).await?;
                 }
@@ -98,11 +98,11 @@ impl PackStore {
 
     pub(super) async fn data_len(&self, id: &DeploymentId) -> Result<u64, StoreError> {
         match &self.place {
-            Place::Folder(folder) => {
+            StoreBackend::Folder(folder) => {
                 let (folder, id) = (folder.clone(), id.clone());
                 blocking(move || folder.data_len(&id)).await
             }
-            Place::Bucket(bucket) => bucket.data_len(id).await,
+            StoreBackend::Bucket(bucket) => bucket.data_len(id).await,
         }
     }
 }

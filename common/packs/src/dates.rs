@@ -13,13 +13,13 @@ const MOST_AHEAD: i64 = 60;
 
 /// The files of an earlier pack by path, with their content and its date.
 #[derive(Debug, Default)]
-pub(super) struct Dates {
+pub(super) struct FileDates {
     created_at: Option<i64>,
-    files: HashMap<String, Dated>,
+    files: HashMap<String, DatedFile>,
 }
 
 #[derive(Debug)]
-struct Dated {
+struct DatedFile {
     sha256: [u8; 32],
     since: i64,
 }
@@ -38,8 +38,8 @@ struct DatedEntry {
     modified: Option<i64>,
 }
 
-impl Dates {
-    fn of(manifest: &[u8]) -> Result<Self, StoreError> {
+impl FileDates {
+    fn from_manifest(manifest: &[u8]) -> Result<Self, StoreError> {
         let manifest: DatedManifest =
             serde_json::from_slice(manifest).map_err(|error| StoreError::Damaged(format!("its manifest: {error}")))?;
         if !Manifest::is_readable(manifest.version) {
@@ -49,7 +49,7 @@ impl Dates {
             let mut sha256 = [0; 32];
             hex::decode_to_slice(entry.sha256, &mut sha256).ok()?;
             let since = entry.modified.map_or(manifest.created_at, |modified| modified.min(manifest.created_at));
-            Some((path, Dated { sha256, since }))
+            Some((path, DatedFile { sha256, since }))
         });
         Ok(Self { created_at: Some(manifest.created_at), files: files.collect() })
     }
@@ -68,7 +68,7 @@ impl Dates {
     }
 }
 
-impl Dates {
+impl FileDates {
     pub(super) fn is_changed(&self, path: &str, sha256: &[u8; 32]) -> bool {
         self.files.get(path).is_some_and(|before| before.sha256 != *sha256)
     }
@@ -76,21 +76,21 @@ impl Dates {
 
 impl PackStore {
     /// Reads the dates of an earlier pack. If that fails, the files of the upload count as new.
-    pub(super) async fn dates(&self, earlier: Option<&DeploymentId>) -> Dates {
-        let Some(id) = earlier else { return Dates::default() };
+    pub(super) async fn dates(&self, earlier: Option<&DeploymentId>) -> FileDates {
+        let Some(id) = earlier else { return FileDates::default() };
         let read = async {
             let json = self.manifest_json(id).await?;
-            super::blocking(move || Dates::of(&json)).await
+            super::blocking(move || FileDates::from_manifest(&json)).await
         };
         read.await.unwrap_or_else(|error| {
             tracing::warn!(%error, deployment = %id, "the dates of unchanged files are not known");
-            Dates::default()
+            FileDates::default()
         })
     }
 }
 
 /// Waits for the dates from the task that reads them.
-pub(super) fn received(dates: &Receiver<Dates>) -> Dates {
+pub(super) fn wait_for_dates(dates: &Receiver<FileDates>) -> FileDates {
     // The sender always sends, unless it was dropped together with the request for the pack.
     dates.recv().unwrap_or_default()
 }
@@ -107,7 +107,7 @@ mod tests {
                 "ahead":{{"sha256":"{0}","modified":900}},"odd":{{"sha256":"?"}}}}}}"#,
             hex::encode(same),
         );
-        let dates = Dates::of(manifest.as_bytes()).unwrap();
+        let dates = FileDates::from_manifest(manifest.as_bytes()).unwrap();
         for (path, sha256, now, expected) in [
             ("new", same, 300, Some(200)),
             ("old", same, 300, Some(100)),
@@ -134,7 +134,7 @@ mod tests {
             (Some(160), 100, 100),
             (Some(i64::MAX), 100, 100),
         ] {
-            let dates = Dates { created_at: earlier, files: HashMap::new() };
+            let dates = FileDates { created_at: earlier, files: HashMap::new() };
             assert_eq!(dates.next(now), expected, "{earlier:?} {now}");
         }
     }

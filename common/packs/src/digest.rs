@@ -15,19 +15,19 @@ const DIGEST_BYTES: usize = 16;
 const CHUNK_BYTES: usize = 64 * 1024;
 
 /// The truncated SHA-256 of a block.
-pub type Digest = [u8; DIGEST_BYTES];
+pub type BlockDigest = [u8; DIGEST_BYTES];
 
 /// The digests of a stored body.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Digests {
+pub enum BodyDigests {
     /// The digest of a body of at most one block.
-    One(Digest),
+    One(BlockDigest),
     /// The digest of each block, in order.
-    Blocks(Arc<[Digest]>),
+    Blocks(Arc<[BlockDigest]>),
     /// The digest of a whole body of several blocks, in a pack without block digests.
-    Whole(Digest),
+    Whole(BlockDigest),
     /// The digest and length of a compressed body's decoded content, in a pack without digests of compressed bodies.
-    Decoded(Encoding, Digest, u64),
+    Decoded(Encoding, BlockDigest, u64),
 }
 
 /// A body of a pack, with its position and digests.
@@ -36,22 +36,22 @@ pub struct StoredBody {
     /// The position in the pack's data.
     pub span: Span,
     /// The digests of its bytes.
-    pub digests: Digests,
+    pub digests: BodyDigests,
 }
 
 impl StoredBody {
     /// Returns whether each block can be verified on its own, rather than only the whole body.
     pub fn is_checked_by_block(&self) -> bool {
-        matches!(self.digests, Digests::One(_) | Digests::Blocks(_))
+        matches!(self.digests, BodyDigests::One(_) | BodyDigests::Blocks(_))
     }
 
     /// Returns whether `bytes` match the stored digests. They must be whole blocks starting at the body's byte `start`,
     /// a block boundary, except for the last block. Always `false` for a body that can only be verified as a whole.
     pub fn has_blocks(&self, start: u64, bytes: &[u8]) -> bool {
         let digests = match &self.digests {
-            Digests::One(digest) => std::slice::from_ref(digest),
-            Digests::Blocks(digests) => digests,
-            Digests::Whole(_) | Digests::Decoded(..) => return false,
+            BodyDigests::One(digest) => std::slice::from_ref(digest),
+            BodyDigests::Blocks(digests) => digests,
+            BodyDigests::Whole(_) | BodyDigests::Decoded(..) => return false,
         };
         let first = usize::try_from(start / DIGEST_BLOCK_BYTES as u64).unwrap_or(usize::MAX);
         let ends = start + bytes.len() as u64 == self.span.len;
@@ -64,7 +64,7 @@ impl StoredBody {
 
     /// Returns whether an uncompressed body that can only be verified as a whole has this SHA-256.
     pub(super) fn is_whole(&self, hash: Sha256) -> bool {
-        matches!(&self.digests, Digests::Whole(expected) if shortened(hash) == *expected)
+        matches!(&self.digests, BodyDigests::Whole(expected) if shortened(hash) == *expected)
     }
 
     /// Returns whether `body` is the complete stored body. Decodes it if the pack has no digests of compressed bodies.
@@ -73,9 +73,9 @@ impl StoredBody {
             return false;
         }
         match &self.digests {
-            Digests::One(_) | Digests::Blocks(_) => body.is_empty() || self.has_blocks(0, body),
-            Digests::Whole(expected) => digest(body) == *expected,
-            Digests::Decoded(encoding, expected, len) => decodes_to(*encoding, body, expected, *len),
+            BodyDigests::One(_) | BodyDigests::Blocks(_) => body.is_empty() || self.has_blocks(0, body),
+            BodyDigests::Whole(expected) => digest(body) == *expected,
+            BodyDigests::Decoded(encoding, expected, len) => decodes_to(*encoding, body, expected, *len),
         }
     }
 }
@@ -83,17 +83,17 @@ impl StoredBody {
 impl FileEntry {
     /// Returns the stored forms of the file, the uploaded one first.
     pub fn bodies(&self) -> impl Iterator<Item = (Option<Encoding>, StoredBody)> + '_ {
-        let whole = of_hex(self.sha256.get(..2 * DIGEST_BYTES).unwrap_or_default()).unwrap_or_default();
+        let whole = parse_digest(self.sha256.get(..2 * DIGEST_BYTES).unwrap_or_default()).unwrap_or_default();
         let identity = {
             let digests = if self.identity.len <= DIGEST_BLOCK_BYTES as u64 {
-                Digests::One(whole)
+                BodyDigests::One(whole)
             } else {
-                self.blocks(0, self.identity).unwrap_or(Digests::Whole(whole))
+                self.blocks(0, self.identity).unwrap_or(BodyDigests::Whole(whole))
             };
             (None, StoredBody { span: self.identity, digests })
         };
         let variants = self.variants.iter().enumerate().map(move |(at, &(encoding, span))| {
-            let decoded = Digests::Decoded(encoding, whole, self.identity.len);
+            let decoded = BodyDigests::Decoded(encoding, whole, self.identity.len);
             let digests = self.blocks(at + 1, span).unwrap_or(decoded);
             (Some(encoding), StoredBody { span, digests })
         });
@@ -101,17 +101,17 @@ impl FileEntry {
     }
 
     /// Returns the digests of a form's blocks if the manifest has them.
-    fn blocks(&self, form: usize, span: Span) -> Option<Digests> {
+    fn blocks(&self, form: usize, span: Span) -> Option<BodyDigests> {
         let hex = self.digests.get(form)?;
         let blocks = usize::try_from(span.len.div_ceil(DIGEST_BLOCK_BYTES as u64)).ok()?;
         if hex.len() != blocks * 2 * DIGEST_BYTES {
             return None;
         }
-        let digests: Vec<Digest> =
-            hex.as_bytes().chunks(2 * DIGEST_BYTES).map(|hex| of_hex(hex).ok()).collect::<Option<_>>()?;
+        let digests: Vec<BlockDigest> =
+            hex.as_bytes().chunks(2 * DIGEST_BYTES).map(|hex| parse_digest(hex).ok()).collect::<Option<_>>()?;
         match digests.as_slice() {
-            [only] => Some(Digests::One(*only)),
-            _ => Some(Digests::Blocks(digests.into())),
+            [only] => Some(BodyDigests::One(*only)),
+            _ => Some(BodyDigests::Blocks(digests.into())),
         }
     }
 }
@@ -123,25 +123,25 @@ pub fn block_digests(body: &[u8]) -> String {
     hasher.finish()
 }
 
-fn of_hex(hex: impl AsRef<[u8]>) -> Result<Digest, hex::FromHexError> {
-    let mut digest = Digest::default();
+fn parse_digest(hex: impl AsRef<[u8]>) -> Result<BlockDigest, hex::FromHexError> {
+    let mut digest = BlockDigest::default();
     hex::decode_to_slice(hex, &mut digest)?;
     Ok(digest)
 }
 
-fn digest(block: &[u8]) -> Digest {
+fn digest(block: &[u8]) -> BlockDigest {
     shortened(Sha256::new_with_prefix(block))
 }
 
-fn shortened(hash: Sha256) -> Digest {
+fn shortened(hash: Sha256) -> BlockDigest {
     let whole: [u8; 32] = hash.finalize().into();
-    let mut digest = Digest::default();
+    let mut digest = BlockDigest::default();
     digest.copy_from_slice(&whole[..DIGEST_BYTES]);
     digest
 }
 
 /// Returns whether a compressed body decodes to `len` bytes with this digest.
-fn decodes_to(encoding: Encoding, body: &[u8], expected: &Digest, len: u64) -> bool {
+fn decodes_to(encoding: Encoding, body: &[u8], expected: &BlockDigest, len: u64) -> bool {
     let mut decoder: Box<dyn Read + '_> = match encoding {
         Encoding::Zstd => match zstd::Decoder::with_buffer(body) {
             Ok(decoder) => Box::new(decoder),
@@ -180,7 +180,7 @@ pub(super) struct BlockHasher {
 
 impl BlockHasher {
     /// Creates a hasher of blocks and of whole bodies.
-    pub(super) fn of_whole() -> Self {
+    pub(super) fn for_whole_bodies() -> Self {
         Self { is_whole: true, ..Self::default() }
     }
 

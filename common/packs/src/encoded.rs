@@ -34,17 +34,17 @@ const UNITY_DATA: &str = "data";
 
 /// The encoding that a file's name claims, and the name of its content.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Claim<'p> {
+pub(super) struct EncodingClaim<'p> {
     pub(super) encoding: Encoding,
     /// The path that determines the media type.
     pub(super) inner: &'p str,
 }
 
 /// Returns the claim in the name of the file at `path`. `has_loader` says whether a folder contains a Unity program.
-pub(super) fn claimed(path: &str, has_loader: impl Fn(&str) -> bool) -> Option<Claim<'_>> {
+pub(super) fn claimed(path: &str, has_loader: impl Fn(&str) -> bool) -> Option<EncodingClaim<'_>> {
     let (inner, last) = path.rsplit_once('.')?;
     let (encoding, extensions): (_, &[&str]) = match &*last.to_ascii_lowercase() {
-        "svgz" => return Some(Claim { encoding: Encoding::Gzip, inner: path }),
+        "svgz" => return Some(EncodingClaim { encoding: Encoding::Gzip, inner: path }),
         "br" => (Encoding::Br, &BROTLI_INNER),
         "gz" => (Encoding::Gzip, &GZIP_INNER),
         _ => return None,
@@ -54,7 +54,7 @@ pub(super) fn claimed(path: &str, has_loader: impl Fn(&str) -> bool) -> Option<C
     let is_loaded = extensions.contains(&extension)
         || (extension == "json" && stem.ends_with(".symbols") && encoding == Encoding::Gzip);
     let is_loaded = is_loaded && (extension != UNITY_DATA || has_loader(folder));
-    is_loaded.then_some(Claim { encoding, inner })
+    is_loaded.then_some(EncodingClaim { encoding, inner })
 }
 
 pub(super) fn is_claimed(path: &str) -> bool {
@@ -69,19 +69,19 @@ pub(super) fn unity_folder(path: &str) -> Option<&str> {
 }
 
 /// The rules of a site's `_headers` that set `Content-Encoding` on all hosts.
-pub(super) struct Sayings<'r>(Vec<(&'r HeaderRule, Encoding)>);
+pub(super) struct EncodingRules<'r>(Vec<(&'r HeaderRule, Encoding)>);
 
-impl<'r> Sayings<'r> {
-    pub(super) fn of(rules: &'r [HeaderRule]) -> Self {
+impl<'r> EncodingRules<'r> {
+    pub(super) fn from_rules(rules: &'r [HeaderRule]) -> Self {
         let said = rules.iter().filter(|rule| rule.pattern.host.is_none()).filter_map(|rule| {
             let (_, value) = rule.set.iter().find(|(name, _)| name == FIELD)?;
-            Some((rule, Encoding::of_token(value)?))
+            Some((rule, Encoding::from_token(value)?))
         });
         Self(said.collect())
     }
 
     /// Returns the encoding that the last matching rule sets for any address of the file at `path`.
-    pub(super) fn of_path(&self, path: &str) -> Option<Encoding> {
+    pub(super) fn find_for_path(&self, path: &str) -> Option<Encoding> {
         if self.0.is_empty() {
             return None;
         }
@@ -231,12 +231,12 @@ mod tests {
             ("https://h.test/page", "page.html", false),
         ] {
             let rules = said(rule);
-            let found = Sayings::of(&rules).of_path(path);
+            let found = EncodingRules::from_rules(&rules).find_for_path(path);
             assert_eq!(found.is_some(), wanted, "{rule} for {path}");
         }
         let rules =
             crate::rules::headers::compile(b"/*\n Content-Encoding: br\n/page\n Content-Encoding: gzip\n").rules;
-        assert_eq!(Sayings::of(&rules).of_path("page.html"), Some(Encoding::Gzip), "the last one");
+        assert_eq!(EncodingRules::from_rules(&rules).find_for_path("page.html"), Some(Encoding::Gzip), "the last one");
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub enum StoreError {
 
 impl StoreError {
     /// Returns whether a retry may succeed: the store did not answer, or failed.
-    pub fn is_passing(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         matches!(self, Self::Io(_) | Self::Bucket(_) | Self::Absent(_) | Self::Stalled | Self::Stopping)
     }
 
@@ -49,7 +49,7 @@ impl StoreError {
     }
 
     /// Returns whether the pack itself is at fault (missing or damaged), rather than the store.
-    pub fn is_of_pack(&self) -> bool {
+    pub fn is_pack_fault(&self) -> bool {
         matches!(self, Self::NotFound | Self::Damaged(_))
     }
 }

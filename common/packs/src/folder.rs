@@ -29,20 +29,20 @@ const DAMAGED: &str = "damaged";
 
 /// A folder of packs. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(super) struct Folder {
+pub(super) struct PackFolder {
     deployments: Arc<Path>,
     trash: Arc<Path>,
 }
 
-/// An unfinished pack, removed if it is dropped before [`Incoming::finish`].
+/// An unfinished pack, removed if it is dropped before [`IncomingPack::finish`].
 #[derive(Debug)]
-pub(super) struct Incoming {
+pub(super) struct IncomingPack {
     folder: PathBuf,
     place: PathBuf,
     finished: bool,
 }
 
-impl Folder {
+impl PackFolder {
     pub(super) fn open(config: &config::Store) -> Result<Self, StoreError> {
         let path = config
             .url
@@ -96,15 +96,15 @@ impl Folder {
         Ok(())
     }
 
-    pub(super) fn begin(&self, id: &DeploymentId) -> Result<Incoming, StoreError> {
+    pub(super) fn begin(&self, id: &DeploymentId) -> Result<IncomingPack, StoreError> {
         let folder = self.incoming(id);
         self.require()?;
         DirBuilder::new().mode(0o750).create(&folder)?;
-        Ok(Incoming { folder, place: self.place(id), finished: false })
+        Ok(IncomingPack { folder, place: self.place(id), finished: false })
     }
 
     /// Starts writing the pack of `id`, removing an unfinished copy of it.
-    pub(super) fn begin_again(&self, id: &DeploymentId) -> Result<Incoming, StoreError> {
+    pub(super) fn begin_again(&self, id: &DeploymentId) -> Result<IncomingPack, StoreError> {
         match fs::remove_dir_all(self.incoming(id)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
             _ => self.begin(id),
@@ -112,7 +112,7 @@ impl Folder {
     }
 
     /// Returns the location for a damaged pack that is set aside as `name`.
-    pub(super) fn aside(&self, name: &str) -> PathBuf {
+    pub(super) fn damaged_path(&self, name: &str) -> PathBuf {
         self.deployments.with_file_name(DAMAGED).join(name)
     }
 
@@ -139,7 +139,7 @@ impl Folder {
     }
 }
 
-impl Incoming {
+impl IncomingPack {
     /// Returns the temporary folder of the pack.
     pub(super) fn folder(&self) -> &Path {
         &self.folder
@@ -181,7 +181,7 @@ impl Incoming {
     }
 }
 
-impl Drop for Incoming {
+impl Drop for IncomingPack {
     fn drop(&mut self) {
         if !self.finished
             && let Err(error) = fs::remove_dir_all(&self.folder)
@@ -201,7 +201,7 @@ pub(super) fn read_error(error: io::Error) -> StoreError {
     }
 }
 
-fn pack_of(name: &OsStr) -> Option<DeploymentId> {
+fn parse_pack_id(name: &OsStr) -> Option<DeploymentId> {
     let name = name.to_str()?;
     name.strip_prefix(INCOMING).unwrap_or(name).parse().ok()
 }

@@ -8,13 +8,13 @@ use std::sync::atomic::Ordering;
 use domain::{DeploymentId, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::{PackStore, Place, StoreError, blocking};
+use super::{PackStore, StoreBackend, StoreError, blocking};
 
 /// The object or file with the database's name.
 pub const NAME_OBJECT: &str = "database.json";
 /// The object that names the copy of the database which rules the store. Programs that do not know it ignore it.
 pub const RULER_OBJECT: &str = "ruler.json";
-/// The object that [`PackStore::try_out`] writes and deletes.
+/// The object that [`PackStore::probe_write`] writes and deletes.
 const TRIAL_OBJECT: &str = "doctor.json";
 /// Maximum bytes of these objects that are read.
 const NAME_BYTES: u64 = 4 * 1024;
@@ -58,7 +58,7 @@ impl DatabaseName {
 ///
 /// Copies share the same [`DatabaseName`], because a dump contains it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ruler {
+pub struct StoreRuler {
     /// The format version of this object.
     pub version: u32,
     /// The identifier that tells the copy from others, as the database writes it.
@@ -67,7 +67,7 @@ pub struct Ruler {
     pub written_at: Timestamp,
 }
 
-impl Ruler {
+impl StoreRuler {
     /// Creates a record of the ruler, dated `now`.
     pub fn new(copy: String, now: Timestamp) -> Self {
         Self { version: VERSION, copy, written_at: now }
@@ -76,7 +76,7 @@ impl Ruler {
 
 /// Whether packs may be removed, as stored in [`PackStore`]'s `held`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Hold {
+pub(crate) enum RemovalHold {
     None = 0,
     Unconfirmed = 1,
     RuledElsewhere = 2,
@@ -93,19 +93,19 @@ impl PackStore {
     }
 
     /// Returns the copy of the database that rules the store, or `None` if there is none yet.
-    pub async fn ruler(&self) -> Result<Option<Ruler>, StoreError> {
+    pub async fn ruler(&self) -> Result<Option<StoreRuler>, StoreError> {
         let Some(json) = self.get_at_root(RULER_OBJECT).await? else { return Ok(None) };
         if json.trim_ascii().is_empty() {
             return Ok(None);
         }
         let damaged =
             |error: &dyn std::fmt::Display| StoreError::Damaged(format!("{RULER_OBJECT} at the store's root: {error}"));
-        let ruler: Ruler = serde_json::from_slice(&json).map_err(|error| damaged(&error))?;
+        let ruler: StoreRuler = serde_json::from_slice(&json).map_err(|error| damaged(&error))?;
         if ruler.version == VERSION { Ok(Some(ruler)) } else { Err(damaged(&format!("it has form {}", ruler.version))) }
     }
 
     /// Sets the copy that rules the store, unconditionally: concurrent writers must read it again afterwards.
-    pub async fn set_ruler(&self, ruler: &Ruler) -> Result<(), StoreError> {
+    pub async fn set_ruler(&self, ruler: &StoreRuler) -> Result<(), StoreError> {
         self.put_at_root(RULER_OBJECT, serde_json::to_vec(ruler).unwrap_or_default()).await
     }
 
@@ -117,76 +117,76 @@ impl PackStore {
     /// Returns at most `most` packs of the store, including unfinished ones.
     pub async fn some_packs(&self, most: usize) -> Result<Vec<DeploymentId>, StoreError> {
         match &self.place {
-            Place::Folder(folder) => {
+            StoreBackend::Folder(folder) => {
                 let folder = folder.clone();
                 blocking(move || folder.some_packs(most)).await
             }
-            Place::Bucket(bucket) => bucket.some_packs(most).await,
+            StoreBackend::Bucket(bucket) => bucket.some_packs(most).await,
         }
     }
 
     /// Writes a dummy object at the store's root and deletes it again.
-    pub async fn try_out(&self) -> Result<(), StoreError> {
+    pub async fn probe_write(&self) -> Result<(), StoreError> {
         self.put_at_root(TRIAL_OBJECT, b"{}".to_vec()).await?;
         match &self.place {
-            Place::Folder(folder) => {
+            StoreBackend::Folder(folder) => {
                 let folder = folder.clone();
                 blocking(move || folder.delete_root(TRIAL_OBJECT)).await
             }
-            Place::Bucket(bucket) => bucket.delete_root(TRIAL_OBJECT).await,
+            StoreBackend::Bucket(bucket) => bucket.delete_root(TRIAL_OBJECT).await,
         }
     }
 
     /// Blocks removals in all clones until [`Self::confirm`], because the owner of the store is not known yet.
     pub fn hold_removals(&self) {
-        self.hold(Hold::Unconfirmed);
+        self.hold(RemovalHold::Unconfirmed);
     }
 
     /// Blocks removals in all clones until [`Self::confirm`], because another copy of the database rules the store.
-    pub fn leave_to_ruler(&self) {
-        self.hold(Hold::RuledElsewhere);
+    pub fn hold_for_ruler(&self) {
+        self.hold(RemovalHold::RuledElsewhere);
     }
 
-    /// Reverts [`Self::hold_removals`] and [`Self::leave_to_ruler`]: the store is known to be this database's.
+    /// Reverts [`Self::hold_removals`] and [`Self::hold_for_ruler`]: the store is known to be this database's.
     pub fn confirm(&self) {
-        self.hold(Hold::None);
+        self.hold(RemovalHold::None);
     }
 
-    fn hold(&self, hold: Hold) {
+    fn hold(&self, hold: RemovalHold) {
         self.held.store(hold as u8, Ordering::Relaxed);
     }
 
-    /// Returns whether another copy of the database rules the store, as set by [`Self::leave_to_ruler`].
+    /// Returns whether another copy of the database rules the store, as set by [`Self::hold_for_ruler`].
     pub fn is_ruled_elsewhere(&self) -> bool {
-        self.held.load(Ordering::Relaxed) == Hold::RuledElsewhere as u8
+        self.held.load(Ordering::Relaxed) == RemovalHold::RuledElsewhere as u8
     }
 
     /// Fails while removals are blocked. Must be called before anything in the store is removed or moved.
-    pub fn removals_allowed(&self) -> Result<(), StoreError> {
+    pub fn check_removals_allowed(&self) -> Result<(), StoreError> {
         match self.held.load(Ordering::Relaxed) {
-            held if held == Hold::None as u8 => Ok(()),
-            held if held == Hold::RuledElsewhere as u8 => Err(StoreError::RuledElsewhere),
+            held if held == RemovalHold::None as u8 => Ok(()),
+            held if held == RemovalHold::RuledElsewhere as u8 => Err(StoreError::RuledElsewhere),
             _ => Err(StoreError::Unconfirmed),
         }
     }
 
     async fn get_at_root(&self, name: &'static str) -> Result<Option<Vec<u8>>, StoreError> {
         match &self.place {
-            Place::Folder(folder) => {
+            StoreBackend::Folder(folder) => {
                 let folder = folder.clone();
                 blocking(move || folder.read_root(name, NAME_BYTES)).await
             }
-            Place::Bucket(bucket) => bucket.read_root(name, NAME_BYTES).await,
+            StoreBackend::Bucket(bucket) => bucket.read_root(name, NAME_BYTES).await,
         }
     }
 
     async fn put_at_root(&self, name: &'static str, json: Vec<u8>) -> Result<(), StoreError> {
         match &self.place {
-            Place::Folder(folder) => {
+            StoreBackend::Folder(folder) => {
                 let folder = folder.clone();
                 blocking(move || folder.write_root(name, &json)).await
             }
-            Place::Bucket(bucket) => bucket.write_root(name, json).await,
+            StoreBackend::Bucket(bucket) => bucket.write_root(name, json).await,
         }
     }
 }
@@ -201,10 +201,10 @@ mod tests {
         let url = url::Url::from_directory_path(folder.path()).unwrap();
         let store = PackStore::open(&config::Store { url, ..config::Store::default() }).unwrap();
         assert_eq!(store.ruler().await.unwrap(), None);
-        let ruler = Ruler::new("7-16384".to_owned(), Timestamp::from_unix_millis(1_700_000_000_000));
+        let ruler = StoreRuler::new("7-16384".to_owned(), Timestamp::from_unix_millis(1_700_000_000_000));
         store.set_ruler(&ruler).await.unwrap();
         assert_eq!(store.ruler().await.unwrap(), Some(ruler));
-        store.leave_to_ruler();
+        store.hold_for_ruler();
         let id: DeploymentId = "dep_00000000000000000001".parse().unwrap();
         assert!(store.clone().is_ruled_elsewhere());
         assert!(matches!(store.trash(&id).await, Err(StoreError::RuledElsewhere)));
@@ -221,7 +221,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let url = url::Url::from_directory_path(folder.path().join("store")).unwrap();
         let config = config::Store { url, ..config::Store::default() };
-        let look = PackStore::open_as_it_is(&config).unwrap();
+        let look = PackStore::open_existing(&config).unwrap();
         let id: DeploymentId = "dep_00000000000000000001".parse().unwrap();
         assert!(matches!(look.some_packs(1).await, Err(StoreError::Absent(_))));
         assert!(matches!(look.manifest(&id).await, Err(StoreError::Absent(_))));
@@ -237,7 +237,7 @@ mod tests {
             store.trash(&id).await.unwrap_err(),
             store.page(None, 1).await.unwrap_err(),
         ] {
-            assert!(matches!(error, StoreError::Absent(_)) && error.is_passing(), "{error}");
+            assert!(matches!(error, StoreError::Absent(_)) && error.is_transient(), "{error}");
         }
     }
 

@@ -51,25 +51,26 @@ use std::{
 
 use bytes::Bytes;
 
-pub use archive::{ArchiveError, Format, Root};
-pub use check::{CheckStep, FAULTY_PATHS, FaultKind, Pace, PackFault};
+pub use archive::{ArchiveError, PublishRoot, UploadFormat};
+pub use check::{CheckStep, FAULTY_PATHS, FaultKind, PackFault, ReadPace};
 pub use copies::WholePack;
-pub use digest::{DIGEST_BLOCK_BYTES, Digest, Digests, StoredBody, block_digests};
+pub use digest::{BlockDigest, BodyDigests, DIGEST_BLOCK_BYTES, StoredBody, block_digests};
 pub use encoded::decoded;
 pub use error::{StoreError, WriteError};
-pub use export::{ArchiveForm, ExportError, Sink, write_archive};
-pub use identity::{DatabaseName, NAME_OBJECT, RULER_OBJECT, Ruler};
+pub use export::{ArchiveSink, DownloadFormat, ExportError, write_archive};
+pub use identity::{DatabaseName, NAME_OBJECT, RULER_OBJECT, StoreRuler};
 pub use listing::{ChangedFile, ChangedFiles, ListedFile, PackChanges};
 pub use manifest::{Encoding, FileEntry, Manifest, Span};
 pub use open_manifest::OpenManifest;
-pub use space::Space;
+pub use space::DiskSpace;
 pub use trash::{StoredPack, TrashedPack};
 pub use uploaded::UploadedFiles;
 
 use domain::{DeploymentId, Timestamp};
 
 use self::{
-    bucket::Bucket, dates::Dates, folder::Folder, listing::Outline, measured::measured, open_manifest::ManifestSource,
+    bucket::PackBucket, dates::FileDates, folder::PackFolder, listing::PackOutline, measured::measured,
+    open_manifest::ManifestSource,
 };
 
 /// Largest manifest that is read: 10,000 files with long names stay far below it.
@@ -78,15 +79,15 @@ const MANIFEST_BYTES: u64 = 64 * 1024 * 1024;
 /// The store of packs, in a folder or a bucket. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct PackStore {
-    place: Place,
-    /// Whether packs may be removed: an [`identity::Hold`].
+    place: StoreBackend,
+    /// Whether packs may be removed: an [`identity::RemovalHold`].
     held: Arc<AtomicU8>,
 }
 
 #[derive(Debug, Clone)]
-enum Place {
-    Folder(Folder),
-    Bucket(Bucket),
+enum StoreBackend {
+    Folder(PackFolder),
+    Bucket(PackBucket),
 }
 
 /// The properties of a written pack.
@@ -105,8 +106,8 @@ pub struct WrittenPack {
 impl PackStore {
     /// Opens the configured store, creating the folder if it does not exist.
     pub fn open(config: &config::Store) -> Result<Self, StoreError> {
-        let store = Self::open_as_it_is(config)?;
-        if let Place::Folder(folder) = &store.place {
+        let store = Self::open_existing(config)?;
+        if let StoreBackend::Folder(folder) = &store.place {
             folder.make()?;
         }
         Ok(store)
@@ -114,10 +115,10 @@ impl PackStore {
 
     /// Opens the configured store without creating anything. Reads of a missing folder fail with
     /// [`StoreError::Absent`].
-    pub fn open_as_it_is(config: &config::Store) -> Result<Self, StoreError> {
+    pub fn open_existing(config: &config::Store) -> Result<Self, StoreError> {
         let place = match config.url.scheme() {
-            "file" => Place::Folder(Folder::open(config)?),
-            "s3" => Place::Bucket(Bucket::open(config)?),
+            "file" => StoreBackend::Folder(PackFolder::open(config)?),
+            "s3" => StoreBackend::Bucket(PackBucket::open(config)?),
             other => {
                 return Err(StoreError::Config(format!(
                     "`{other}:` is neither `file:///folder` nor `s3://bucket/prefix`"
@@ -139,12 +140,12 @@ impl PackStore {
 
     async fn open_unmeasured(&self, id: &DeploymentId) -> Result<OpenManifest, StoreError> {
         let (len, source) = match &self.place {
-            Place::Folder(folder) => {
+            StoreBackend::Folder(folder) => {
                 let (folder, id) = (folder.clone(), id.clone());
                 let (file, len) = blocking(move || folder.open_manifest(&id)).await?;
                 (len, ManifestSource::File(file))
             }
-            Place::Bucket(bucket) => {
+            StoreBackend::Bucket(bucket) => {
                 let found = bucket.open_manifest(id).await?;
                 (found.meta.size, ManifestSource::Object(Box::new(found)))
             }
@@ -193,10 +194,10 @@ impl PackStore {
         most: usize,
     ) -> Result<PackChanges, StoreError> {
         let outline = match before {
-            None => Outline::empty(),
+            None => PackOutline::empty(),
             Some(before) => {
                 let json = self.manifest_json(before).await?;
-                blocking(move || Outline::of(&json)).await?
+                blocking(move || PackOutline::from_manifest(&json)).await?
             }
         };
         let json = self.manifest_json(id).await?;
@@ -214,7 +215,7 @@ impl PackStore {
 
     async fn read_unmeasured(&self, id: &DeploymentId, offset: u64, len: u64) -> Result<Bytes, StoreError> {
         match &self.place {
-            Place::Folder(folder) => {
+            StoreBackend::Folder(folder) => {
                 let (folder, id) = (folder.clone(), id.clone());
                 let len =
                     usize::try_from(len).map_err(|_| StoreError::Damaged("a span is larger than memory".into()))?;
@@ -222,37 +223,37 @@ impl PackStore {
                 let mut body = vec![0; len];
                 blocking(move || folder.read(&id, offset, &mut body).map(|()| body.into())).await
             }
-            Place::Bucket(bucket) => bucket.read(id, offset, len).await,
+            StoreBackend::Bucket(bucket) => bucket.read(id, offset, len).await,
         }
     }
 
     /// Returns whether each read is a network request.
     pub fn is_remote(&self) -> bool {
-        matches!(self.place, Place::Bucket(_))
+        matches!(self.place, StoreBackend::Bucket(_))
     }
 
     /// Permanently deletes an unpublished or partial pack, if there is one. For published packs use [`Self::trash`].
     pub async fn remove(&self, id: &DeploymentId) -> Result<(), StoreError> {
-        self.removals_allowed()?;
+        self.check_removals_allowed()?;
         measured("remove", async {
             match &self.place {
-                Place::Folder(folder) => {
+                StoreBackend::Folder(folder) => {
                     let (folder, id) = (folder.clone(), id.clone());
                     blocking(move || folder.remove(&id)).await
                 }
-                Place::Bucket(bucket) => bucket.remove(id).await,
+                StoreBackend::Bucket(bucket) => bucket.remove(id).await,
             }
         })
         .await
     }
 
     /// Returns the disk space that [`Self::write`] uses: the folder's, or that of the temporary files for a bucket.
-    pub async fn space(&self) -> Result<Space, StoreError> {
+    pub async fn space(&self) -> Result<DiskSpace, StoreError> {
         let folder = match &self.place {
-            Place::Folder(folder) => folder.path().to_owned(),
-            Place::Bucket(_) => std::env::temp_dir(),
+            StoreBackend::Folder(folder) => folder.path().to_owned(),
+            StoreBackend::Bucket(_) => std::env::temp_dir(),
         };
-        blocking(move || Ok(Space::of(&folder)?)).await
+        blocking(move || Ok(DiskSpace::for_folder(&folder)?)).await
     }
 
     /// Validates a spooled archive and writes it as the pack of `id`. Nothing remains if this fails. Uses all cores and
@@ -261,10 +262,10 @@ impl PackStore {
         &self,
         id: &DeploymentId,
         spooled: File,
-        format: Format,
+        format: UploadFormat,
         now: Timestamp,
     ) -> Result<WrittenPack, WriteError> {
-        self.write_root(id, spooled, format, Root::Archive, None, now).await
+        self.write_root(id, spooled, format, PublishRoot::Archive, None, now).await
     }
 
     /// Validates a spooled archive and writes the part selected by `root` as the pack of `id`. Files that are unchanged
@@ -273,8 +274,8 @@ impl PackStore {
         &self,
         id: &DeploymentId,
         spooled: File,
-        format: Format,
-        root: Root,
+        format: UploadFormat,
+        root: PublishRoot,
         earlier: Option<&DeploymentId>,
         now: Timestamp,
     ) -> Result<WrittenPack, WriteError> {
@@ -294,13 +295,13 @@ impl PackStore {
         &self,
         id: &DeploymentId,
         spooled: File,
-        format: Format,
-        root: Root,
+        format: UploadFormat,
+        root: PublishRoot,
         now: Timestamp,
-        dates: Receiver<Dates>,
+        dates: Receiver<FileDates>,
     ) -> Result<WrittenPack, WriteError> {
         match &self.place {
-            Place::Folder(folder) => {
+            StoreBackend::Folder(folder) => {
                 let (folder, id) = (folder.clone(), id.clone());
                 blocking(move || {
                     let incoming = folder.begin(&id)?;
@@ -314,7 +315,7 @@ impl PackStore {
                 })
                 .await
             }
-            Place::Bucket(bucket) => {
+            StoreBackend::Bucket(bucket) => {
                 let sealed_for = id.clone();
                 let (data, manifest, written) = blocking(move || {
                     let data = tempfile::tempfile().map_err(StoreError::Io)?;

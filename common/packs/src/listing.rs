@@ -97,7 +97,7 @@ pub(super) fn data_end(manifest: &[u8]) -> Result<u64, StoreError> {
 }
 
 /// The parts of a pack to compare: paths, sizes and hashes.
-pub(super) struct Outline(Vec<OutlinedFile>);
+pub(super) struct PackOutline(Vec<OutlinedFile>);
 
 struct OutlinedFile {
     path: Box<str>,
@@ -105,13 +105,13 @@ struct OutlinedFile {
     sha256: Box<str>,
 }
 
-impl Outline {
+impl PackOutline {
     pub(super) fn empty() -> Self {
         Self(Vec::new())
     }
 
     /// Reads the outline of a manifest.
-    pub(super) fn of(manifest: &[u8]) -> Result<Self, StoreError> {
+    pub(super) fn from_manifest(manifest: &[u8]) -> Result<Self, StoreError> {
         let mut files = Vec::new();
         each_file(manifest, |path, file| {
             let (path, sha256) = (path.into_boxed_str(), file.sha256.into_boxed_str());
@@ -123,23 +123,23 @@ impl Outline {
     /// Compares a manifest with this outline of the earlier pack, naming at most `most` files per kind.
     pub(super) fn changes_to(self, manifest: &[u8], most: usize) -> Result<PackChanges, StoreError> {
         let mut comparison =
-            Comparison { before: self.0.into_iter(), next: None, changes: PackChanges::default(), most };
+            PackComparison { before: self.0.into_iter(), next: None, changes: PackChanges::default(), most };
         comparison.next = comparison.before.next();
-        each_file(manifest, |path, file| comparison.meet(path, &file))?;
+        each_file(manifest, |path, file| comparison.compare_next(path, &file))?;
         Ok(comparison.finish())
     }
 }
 
 /// A merge of two sorted lists of files.
-struct Comparison {
+struct PackComparison {
     before: vec::IntoIter<OutlinedFile>,
     next: Option<OutlinedFile>,
     changes: PackChanges,
     most: usize,
 }
 
-impl Comparison {
-    fn meet(&mut self, path: String, file: &FileEntry) {
+impl PackComparison {
+    fn compare_next(&mut self, path: String, file: &FileEntry) {
         let size = Some(file.identity.len);
         while let Some(before) = self.next.take_if(|before| *before.path < *path) {
             self.remove(before);
@@ -284,8 +284,8 @@ mod tests {
             headers: Vec::new(),
             redirects: Vec::new(),
             extended_redirects: Vec::new(),
-            access: crate::manifest::Access::default(),
-            robots: crate::rules::robots::Robots::default(),
+            access: crate::manifest::AccessRules::default(),
+            robots: crate::rules::robots::RobotsRules::default(),
             unserved: BTreeMap::new(),
         };
         serde_json::to_vec(&manifest).unwrap()
@@ -314,13 +314,13 @@ mod tests {
     fn two_packs_are_compared_by_content() {
         let before = manifest(&[("a", "same"), ("b", "old"), ("c", "gone"), ("y", "gone"), ("z", "gone")]);
         let after = manifest(&[("0", "new"), ("a", "same"), ("b", "newer"), ("d", "new"), ("e", "new")]);
-        let changes = Outline::of(&before).unwrap().changes_to(&after, 2).unwrap();
+        let changes = PackOutline::from_manifest(&before).unwrap().changes_to(&after, 2).unwrap();
         assert_eq!((paths(&changes.added.first), changes.added.count), (vec!["0", "d"], 3));
         assert_eq!((paths(&changes.removed.first), changes.removed.count), (vec!["c", "y"], 3));
         let changed = ChangedFile { path: "b".into(), size: Some(5), size_before: Some(3) };
         assert_eq!((changes.changed.first, changes.changed.count), (vec![changed], 1));
-        assert_eq!(Outline::of(&after).unwrap().changes_to(&after, 2).unwrap(), PackChanges::default());
-        assert_eq!(Outline::empty().changes_to(&after, 9).unwrap().added.count, 5);
+        assert_eq!(PackOutline::from_manifest(&after).unwrap().changes_to(&after, 2).unwrap(), PackChanges::default());
+        assert_eq!(PackOutline::empty().changes_to(&after, 9).unwrap().added.count, 5);
     }
 
     #[test]

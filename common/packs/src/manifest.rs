@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::rules::robots::Robots;
+use super::rules::robots::RobotsRules;
 
 /// The manifest from which an edge serves a deployment. Stored as JSON and read as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,11 +31,11 @@ pub struct Manifest {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extended_redirects: Vec<(usize, RedirectRule)>,
     /// The paths behind `Basic-Auth`. A manifest with such paths is written as [`Manifest::GUARDED_VERSION`].
-    #[serde(default, skip_serializing_if = "Access::is_empty")]
-    pub access: Access,
+    #[serde(default, skip_serializing_if = "AccessRules::is_empty")]
+    pub access: AccessRules,
     /// Compiled `robots.txt`.
-    #[serde(default, skip_serializing_if = "Robots::is_empty")]
-    pub robots: Robots,
+    #[serde(default, skip_serializing_if = "RobotsRules::is_empty")]
+    pub robots: RobotsRules,
     /// Files that are stored for downloads of the deployment but never served: the text of `_headers` and `_redirects`
     /// at the root ([`super::rules::kept`]). Absent in packs from before these were stored.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -57,7 +57,7 @@ impl Manifest {
     }
 
     /// Returns the format of a manifest with these guarded paths.
-    pub fn version_with(access: &Access) -> u32 {
+    pub fn version_with(access: &AccessRules) -> u32 {
         if access.is_empty() { Self::VERSION } else { Self::GUARDED_VERSION }
     }
 
@@ -161,7 +161,7 @@ impl Encoding {
     }
 
     /// Returns the coding with this token.
-    pub fn of_token(token: &str) -> Option<Self> {
+    pub fn from_token(token: &str) -> Option<Self> {
         [Self::Zstd, Self::Br, Self::Gzip].into_iter().find(|coding| token.trim().eq_ignore_ascii_case(coding.token()))
     }
 }
@@ -175,7 +175,7 @@ fn is_zero(number: &u32) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeaderRule {
     /// The requests that the rule applies to.
-    pub pattern: Pattern,
+    pub pattern: PathPattern,
     /// Headers to set; values may contain `:splat` and `:placeholder`.
     pub set: Vec<(String, String)>,
     /// Headers to remove.
@@ -186,7 +186,7 @@ pub struct HeaderRule {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RedirectRule {
     /// The requests that the rule applies to.
-    pub pattern: Pattern,
+    pub pattern: PathPattern,
     /// The target, which may contain `:splat` and `:placeholder`.
     pub to: String,
     /// 301, 302, 303, 307 or 308; or the status of a response with the site's file `to`: 200, 404 or 410.
@@ -195,8 +195,8 @@ pub struct RedirectRule {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_forced: bool,
     /// Additional conditions on the request.
-    #[serde(default, skip_serializing_if = "Conditions::is_empty")]
-    pub conditions: Conditions,
+    #[serde(default, skip_serializing_if = "RedirectConditions::is_empty")]
+    pub conditions: RedirectConditions,
 }
 
 impl RedirectRule {
@@ -210,10 +210,10 @@ impl RedirectRule {
 /// Conditions besides the path: all of `query`, one of `languages` if there are any, and one of `countries` if there
 /// are any.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Conditions {
+pub struct RedirectConditions {
     /// Query parameters, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub query: Vec<(String, Parameter)>,
+    pub query: Vec<(String, ParameterValue)>,
     /// Languages, as lower-case tags.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub languages: Vec<String>,
@@ -222,7 +222,7 @@ pub struct Conditions {
     pub countries: Vec<String>,
 }
 
-impl Conditions {
+impl RedirectConditions {
     /// Returns whether there are no conditions.
     pub fn is_empty(&self) -> bool {
         self.query.is_empty() && self.languages.is_empty() && self.countries.is_empty()
@@ -232,7 +232,7 @@ impl Conditions {
 /// The required value of a query parameter.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Parameter {
+pub enum ParameterValue {
     /// This value, decoded.
     Value(String),
     /// Any value, available as `:name` in the target.
@@ -241,14 +241,14 @@ pub enum Parameter {
 
 /// Paths that a site protects with a user name and a password, by `Basic-Auth` in `_headers`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Access {
+pub struct AccessRules {
     /// All accounts, with unique names.
-    pub accounts: Vec<Account>,
+    pub accounts: Vec<GuardAccount>,
     /// The guarded paths.
-    pub guards: Vec<Guard>,
+    pub guards: Vec<PathGuard>,
 }
 
-impl Access {
+impl AccessRules {
     /// Returns whether no path is guarded.
     pub fn is_empty(&self) -> bool {
         self.guards.is_empty()
@@ -257,14 +257,14 @@ impl Access {
 
 /// A user name and the hash of its password.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Account {
+pub struct GuardAccount {
     /// The name.
     pub user: String,
     /// The password's argon2id hash, as a PHC string.
     pub hash: String,
 }
 
-impl std::fmt::Debug for Account {
+impl std::fmt::Debug for GuardAccount {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Account")
     }
@@ -272,27 +272,27 @@ impl std::fmt::Debug for Account {
 
 /// Paths, and the accounts that may access them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Guard {
+pub struct PathGuard {
     /// The paths, on any host.
-    pub pattern: Pattern,
-    /// Indices in [`Access::accounts`]. Without any, access is denied to everybody.
+    pub pattern: PathPattern,
+    /// Indices in [`AccessRules::accounts`]. Without any, access is denied to everybody.
     pub accounts: Vec<usize>,
 }
 
 /// A parsed path pattern of `_headers` and `_redirects` (Cloudflare Pages' syntax).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pattern {
+pub struct PathPattern {
     /// The host to match, for patterns that begin with `https://`; otherwise any host matches.
     #[serde(default)]
     pub host: Option<String>,
     /// The path's segments.
-    pub segments: Vec<Segment>,
+    pub segments: Vec<PatternSegment>,
 }
 
 /// A piece of a path pattern.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Segment {
+pub enum PatternSegment {
     /// Literal characters.
     Literal(String),
     /// `:name`: anything but `/`, at least one character.
@@ -320,7 +320,7 @@ mod tests {
             redirects,
             extended_redirects: Vec::new(),
             access: headers.access,
-            robots: Robots::default(),
+            robots: RobotsRules::default(),
             unserved: BTreeMap::new(),
         };
         let json = serde_json::to_string(&manifest).unwrap();

@@ -10,19 +10,19 @@ use domain::DeploymentId;
 const NO_PACK: &str = "dep_00000000000000000000";
 
 /// An error that may come from the store.
-pub(crate) trait Failure {
+pub(crate) trait StoreFailure {
     /// Returns the store's error, if this is one.
-    fn of_store(&self) -> Option<&StoreError>;
+    fn as_store_error(&self) -> Option<&StoreError>;
 }
 
-impl Failure for StoreError {
-    fn of_store(&self) -> Option<&StoreError> {
+impl StoreFailure for StoreError {
+    fn as_store_error(&self) -> Option<&StoreError> {
         Some(self)
     }
 }
 
-impl Failure for WriteError {
-    fn of_store(&self) -> Option<&StoreError> {
+impl StoreFailure for WriteError {
+    fn as_store_error(&self) -> Option<&StoreError> {
         match self {
             Self::Archive(_) => None,
             Self::Store(error) => Some(error),
@@ -31,13 +31,13 @@ impl Failure for WriteError {
 }
 
 /// Runs an operation and records its duration and outcome.
-pub(crate) async fn measured<T, E: Failure>(
+pub(crate) async fn measured<T, E: StoreFailure>(
     operation: &'static str,
     work: impl Future<Output = Result<T, E>>,
 ) -> Result<T, E> {
     let began = Instant::now();
     let outcome = work.await;
-    let failure = outcome.as_ref().err().and_then(Failure::of_store).and_then(reason);
+    let failure = outcome.as_ref().err().and_then(StoreFailure::as_store_error).and_then(reason);
     metrics::store_operation(operation, began.elapsed(), failure);
     outcome
 }
@@ -85,6 +85,6 @@ mod tests {
         assert_eq!(reason(&StoreError::NotFound), Some("missing"));
         assert_eq!(reason(&StoreError::Damaged(String::new())), Some("damaged"));
         assert_eq!(reason(&StoreError::Io(std::io::ErrorKind::TimedOut.into())), Some("unavailable"));
-        assert_eq!(WriteError::from(StoreError::Stopping).of_store().and_then(reason), None);
+        assert_eq!(WriteError::from(StoreError::Stopping).as_store_error().and_then(reason), None);
     }
 }

@@ -38,12 +38,12 @@ pub fn pack_objects(id: &DeploymentId) -> [String; 2] {
 
 /// A folder or a bucket of objects. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Objects {
-    place: Place,
+pub struct BlobStore {
+    place: BlobBackend,
 }
 
 #[derive(Debug, Clone)]
-enum Place {
+enum BlobBackend {
     Folder(Arc<FilePath>),
     Bucket(Arc<AmazonS3>, Path),
 }
@@ -57,7 +57,7 @@ pub struct ListedObject {
     pub bytes: u64,
 }
 
-impl Objects {
+impl BlobStore {
     /// Opens the location of a section such as `[store]`. Creates nothing: a nonexistent folder has no objects.
     pub fn open(config: &config::Store) -> Result<Self, StoreError> {
         let place = match config.url.scheme() {
@@ -65,11 +65,11 @@ impl Objects {
                 let folder = config.url.to_file_path().map_err(|()| {
                     StoreError::Config(format!("`{}` is not of the form `file:///folder`", config.url))
                 })?;
-                Place::Folder(folder.into())
+                BlobBackend::Folder(folder.into())
             }
             "s3" => {
                 let (s3, prefix) = bucket::connect(config)?;
-                Place::Bucket(s3, prefix)
+                BlobBackend::Bucket(s3, prefix)
             }
             other => {
                 return Err(StoreError::Config(format!(
@@ -83,7 +83,7 @@ impl Objects {
     /// Opens an object for sequential reading.
     pub async fn read(&self, name: &str) -> Result<ObjectReader, StoreError> {
         match &self.place {
-            Place::Folder(folder) => {
+            BlobBackend::Folder(folder) => {
                 let path = folder.join(name);
                 let (file, len) = blocking(move || {
                     let file = File::open(path).map_err(not_found)?;
@@ -91,12 +91,12 @@ impl Objects {
                     Ok::<_, StoreError>((file, len))
                 })
                 .await?;
-                Ok(ObjectReader { len, offset: 0, source: Source::File(Arc::new(file)) })
+                Ok(ObjectReader { len, offset: 0, source: ReaderSource::File(Arc::new(file)) })
             }
-            Place::Bucket(s3, prefix) => {
+            BlobBackend::Bucket(s3, prefix) => {
                 let path = below(prefix, name);
                 let len = bucket::head(s3, &path).await?.size;
-                Ok(ObjectReader { len, offset: 0, source: Source::Object(Arc::clone(s3), path) })
+                Ok(ObjectReader { len, offset: 0, source: ReaderSource::Object(Arc::clone(s3), path) })
             }
         }
     }
@@ -121,13 +121,13 @@ impl Objects {
     /// Starts writing an object. Finishing it replaces one of the same name; otherwise nothing is left behind.
     pub async fn write(&self, name: &str) -> Result<ObjectWriter, StoreError> {
         match &self.place {
-            Place::Folder(folder) => {
+            BlobBackend::Folder(folder) => {
                 let place = folder.join(name);
                 let incoming = blocking(move || IncomingFile::create(place)).await?;
-                Ok(ObjectWriter { target: Target::File(incoming) })
+                Ok(ObjectWriter { target: WriterTarget::File(incoming) })
             }
-            Place::Bucket(s3, prefix) => Ok(ObjectWriter {
-                target: Target::Object {
+            BlobBackend::Bucket(s3, prefix) => Ok(ObjectWriter {
+                target: WriterTarget::Object {
                     s3: Arc::clone(s3),
                     path: below(prefix, name),
                     buffer: BytesMut::new(),
@@ -147,7 +147,7 @@ impl Objects {
     /// Lists the objects below a folder such as `deployments`, in no particular order, all in memory.
     pub async fn list(&self, folder: &str) -> Result<Vec<ListedObject>, StoreError> {
         match &self.place {
-            Place::Folder(root) => {
+            BlobBackend::Folder(root) => {
                 let (root, folder) = (Arc::clone(root), root.join(folder));
                 blocking(move || {
                     let mut found = Vec::new();
@@ -156,7 +156,7 @@ impl Objects {
                 })
                 .await
             }
-            Place::Bucket(s3, prefix) => {
+            BlobBackend::Bucket(s3, prefix) => {
                 let mut objects = s3.list(Some(&below(prefix, folder)));
                 let mut found = Vec::new();
                 while let Some(object) = objects.try_next().await? {
@@ -172,7 +172,7 @@ impl Objects {
     /// Removes an object and, in a folder store, its parent folder if that is empty. Succeeds if there is none.
     pub async fn remove(&self, name: &str) -> Result<(), StoreError> {
         match &self.place {
-            Place::Folder(folder) => {
+            BlobBackend::Folder(folder) => {
                 let path = folder.join(name);
                 blocking(move || {
                     match fs::remove_file(&path) {
@@ -185,9 +185,9 @@ impl Objects {
                 })
                 .await
             }
-            Place::Bucket(s3, prefix) => match s3.delete(&below(prefix, name)).await {
+            BlobBackend::Bucket(s3, prefix) => match s3.delete(&below(prefix, name)).await {
                 Ok(()) => Ok(()),
-                Err(error) => bucket::found_or_absent(error),
+                Err(error) => bucket::ignore_missing(error),
             },
         }
     }
@@ -232,11 +232,11 @@ fn list_files(root: &FilePath, folder: PathBuf, found: &mut Vec<ListedObject>) -
 pub struct ObjectReader {
     len: u64,
     offset: u64,
-    source: Source,
+    source: ReaderSource,
 }
 
 #[derive(Debug)]
-enum Source {
+enum ReaderSource {
     File(Arc<File>),
     Object(Arc<AmazonS3>, Path),
 }
@@ -256,7 +256,7 @@ impl ObjectReader {
         }
         let offset = self.offset;
         let piece: Bytes = match &self.source {
-            Source::File(file) => {
+            ReaderSource::File(file) => {
                 let file = Arc::clone(file);
                 let mut piece = vec![0; usize::try_from(end - offset).unwrap_or_default()];
                 blocking(move || {
@@ -265,7 +265,7 @@ impl ObjectReader {
                 })
                 .await?
             }
-            Source::Object(s3, path) => s3.get_range(path, offset..end).await?,
+            ReaderSource::Object(s3, path) => s3.get_range(path, offset..end).await?,
         };
         if piece.len() as u64 != end - offset {
             return Err(StoreError::Damaged("an object ends before its size".into()));
@@ -278,11 +278,11 @@ impl ObjectReader {
 /// A writer of an object.
 #[derive(Debug)]
 pub struct ObjectWriter {
-    target: Target,
+    target: WriterTarget,
 }
 
 #[derive(Debug)]
-enum Target {
+enum WriterTarget {
     File(IncomingFile),
     Object { s3: Arc<AmazonS3>, path: Path, buffer: BytesMut, upload: Option<WriteMultipart> },
 }
@@ -291,11 +291,11 @@ impl ObjectWriter {
     /// Appends to the object.
     pub async fn write(&mut self, content: Bytes) -> Result<(), StoreError> {
         match &mut self.target {
-            Target::File(incoming) => {
+            WriterTarget::File(incoming) => {
                 let file = Arc::clone(&incoming.file);
                 blocking(move || Ok((&*file).write_all(&content)?)).await
             }
-            Target::Object { s3, path, buffer, upload } => {
+            WriterTarget::Object { s3, path, buffer, upload } => {
                 if let Some(upload) = upload {
                     upload.wait_for_capacity(PARTS_AT_ONCE).await?;
                     upload.put(content);
@@ -315,17 +315,17 @@ impl ObjectWriter {
     /// Moves the object into place, durably.
     pub async fn finish(self) -> Result<(), StoreError> {
         match self.target {
-            Target::File(incoming) => blocking(move || incoming.finish()).await,
-            Target::Object { upload: Some(upload), .. } => Ok(upload.finish().await.map(drop)?),
-            Target::Object { s3, path, buffer, upload: None } => {
+            WriterTarget::File(incoming) => blocking(move || incoming.finish()).await,
+            WriterTarget::Object { upload: Some(upload), .. } => Ok(upload.finish().await.map(drop)?),
+            WriterTarget::Object { s3, path, buffer, upload: None } => {
                 s3.put(&path, buffer.freeze().into()).await.map(drop).map_err(bucket::put_error)
             }
         }
     }
 
     /// Aborts the write. In a folder, dropping the writer suffices.
-    pub async fn abandon(self) {
-        if let Target::Object { upload: Some(upload), path, .. } = self.target
+    pub async fn abort(self) {
+        if let WriterTarget::Object { upload: Some(upload), path, .. } = self.target
             && let Err(error) = upload.abort().await
         {
             tracing::warn!(%error, object = %path, "an upload to the bucket could not be called off");
@@ -377,9 +377,9 @@ impl Drop for IncomingFile {
 mod tests {
     use super::*;
 
-    fn objects(folder: &FilePath) -> Objects {
+    fn objects(folder: &FilePath) -> BlobStore {
         let url = url::Url::from_directory_path(folder).unwrap();
-        Objects::open(&config::Store { url, ..config::Store::default() }).unwrap()
+        BlobStore::open(&config::Store { url, ..config::Store::default() }).unwrap()
     }
 
     #[tokio::test]
@@ -392,7 +392,7 @@ mod tests {
         let mut abandoned = objects.write("backups/a/dump").await.unwrap();
         abandoned.write(Bytes::from_static(b"half")).await.unwrap();
         assert!(matches!(objects.read("backups/a/dump").await, Err(StoreError::NotFound)));
-        abandoned.abandon().await;
+        abandoned.abort().await;
         assert!(objects.list("backups").await.unwrap().is_empty());
 
         let content = vec![7; usize::try_from(PIECE_BYTES).unwrap() + 3];

@@ -16,27 +16,27 @@ pub(super) fn loads_parts(page: &[u8]) -> bool {
             rest = after(comment, "-->");
             continue;
         }
-        let Some(tag) = Tag::read(&mut rest) else { continue };
+        let Some(tag) = StartTag::read(&mut rest) else { continue };
         // Relative addresses may then point elsewhere.
-        if tag.is("base") && tag.attribute("href").is_some() {
+        if tag.is_named("base") && tag.attribute("href").is_some() {
             return false;
         }
         if tag.loads_own() {
             return true;
         }
-        if let Some(name) = OPAQUE.iter().find(|name| tag.is(name)) {
+        if let Some(name) = OPAQUE.iter().find(|name| tag.is_named(name)) {
             rest = after_element(rest, name);
         }
     }
     false
 }
 
-struct Tag<'t> {
+struct StartTag<'t> {
     name: &'t str,
     attributes: Vec<(&'t str, &'t str)>,
 }
 
-impl<'t> Tag<'t> {
+impl<'t> StartTag<'t> {
     /// Reads the tag whose `<` precedes `rest`, and advances `rest` past it. Returns `None` for an end tag.
     fn read(rest: &mut &'t str) -> Option<Self> {
         let name = take(rest, |byte| byte.is_ascii_alphanumeric() || byte == '-');
@@ -71,7 +71,7 @@ impl<'t> Tag<'t> {
         }
     }
 
-    fn is(&self, name: &str) -> bool {
+    fn is_named(&self, name: &str) -> bool {
         self.name.eq_ignore_ascii_case(name)
     }
 
@@ -81,15 +81,15 @@ impl<'t> Tag<'t> {
     }
 
     fn loads_own(&self) -> bool {
-        let has_own = |name| self.attribute(name).is_some_and(is_own);
-        if self.is("script") {
+        let has_own = |name| self.attribute(name).is_some_and(is_same_site);
+        if self.is_named("script") {
             return has_own("src") && self.attribute("nomodule").is_none();
         }
-        if self.is("img") {
+        if self.is_named("img") {
             let is_late = self.attribute("loading").is_some_and(|loading| loading.eq_ignore_ascii_case("lazy"));
             return has_own("src") && !is_late;
         }
-        if self.is("link") {
+        if self.is_named("link") {
             let relations = self.attribute("rel").unwrap_or_default().split_ascii_whitespace();
             let is_style = relations.into_iter().any(|relation| relation.eq_ignore_ascii_case("stylesheet"));
             return is_style && has_own("href") && self.attribute("disabled").is_none();
@@ -99,7 +99,7 @@ impl<'t> Tag<'t> {
 }
 
 /// Returns whether an address is of the site itself. An absolute URL may be too, but counts as foreign.
-fn is_own(address: &str) -> bool {
+fn is_same_site(address: &str) -> bool {
     let scheme = address.split(['/', '?', '#']).next().unwrap_or_default();
     !address.is_empty() && !address.starts_with("//") && !address.starts_with('#') && !scheme.contains(':')
 }

@@ -7,7 +7,7 @@
 
 use domain::{DeploymentId, Timestamp};
 
-use super::{PackStore, Place, StoreError, blocking};
+use super::{PackStore, StoreBackend, StoreError, blocking};
 
 /// A pack in the store, possibly unfinished.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,33 +35,33 @@ impl PackStore {
     /// Returns the time of the store's clock: that of the bucket's server, or of the machine that has the folder.
     pub async fn now(&self) -> Result<Timestamp, StoreError> {
         match &self.place {
-            Place::Folder(folder) => {
+            StoreBackend::Folder(folder) => {
                 let folder = folder.clone();
                 blocking(move || folder.now()).await
             }
-            Place::Bucket(bucket) => bucket.now().await,
+            StoreBackend::Bucket(bucket) => bucket.now().await,
         }
     }
 
     /// Lists at most `most` packs after `after`, including unfinished ones, by id and so by creation time.
     pub async fn page(&self, after: Option<&DeploymentId>, most: usize) -> Result<Vec<StoredPack>, StoreError> {
         match &self.place {
-            Place::Folder(folder) => {
+            StoreBackend::Folder(folder) => {
                 let (folder, after) = (folder.clone(), after.cloned());
                 blocking(move || folder.page(after.as_ref(), most)).await
             }
-            Place::Bucket(bucket) => bucket.page(after, most).await,
+            StoreBackend::Bucket(bucket) => bucket.page(after, most).await,
         }
     }
 
     /// Lists at most `most` packs in the trash after `after`, in the order of their ids.
     pub async fn trash_page(&self, after: Option<&DeploymentId>, most: usize) -> Result<Vec<TrashedPack>, StoreError> {
         match &self.place {
-            Place::Folder(folder) => {
+            StoreBackend::Folder(folder) => {
                 let (folder, after) = (folder.clone(), after.cloned());
                 blocking(move || folder.trash_page(after.as_ref(), most)).await
             }
-            Place::Bucket(bucket) => bucket.trash_page(after, most).await,
+            StoreBackend::Bucket(bucket) => bucket.trash_page(after, most).await,
         }
     }
 
@@ -71,36 +71,36 @@ impl PackStore {
     /// An unfinished pack is deleted permanently. After an interrupted move, which can be repeated, the pack is
     /// complete in at least one of both places.
     pub async fn trash(&self, id: &DeploymentId) -> Result<bool, StoreError> {
-        self.removals_allowed()?;
+        self.check_removals_allowed()?;
         match &self.place {
-            Place::Folder(folder) => {
+            StoreBackend::Folder(folder) => {
                 let (folder, id) = (folder.clone(), id.clone());
                 blocking(move || folder.trash(&id)).await
             }
-            Place::Bucket(bucket) => bucket.trash(id).await,
+            StoreBackend::Bucket(bucket) => bucket.trash(id).await,
         }
     }
 
     /// Restores a pack from the trash. Fails with [`StoreError::NotFound`] if it is not there.
     pub async fn restore(&self, id: &DeploymentId) -> Result<(), StoreError> {
         match &self.place {
-            Place::Folder(folder) => {
+            StoreBackend::Folder(folder) => {
                 let (folder, id) = (folder.clone(), id.clone());
                 blocking(move || folder.restore(&id)).await
             }
-            Place::Bucket(bucket) => bucket.restore(id).await,
+            StoreBackend::Bucket(bucket) => bucket.restore(id).await,
         }
     }
 
     /// Permanently deletes a pack in the trash. Succeeds if there is none.
     pub async fn purge(&self, id: &DeploymentId) -> Result<(), StoreError> {
-        self.removals_allowed()?;
+        self.check_removals_allowed()?;
         match &self.place {
-            Place::Folder(folder) => {
+            StoreBackend::Folder(folder) => {
                 let (folder, id) = (folder.clone(), id.clone());
                 blocking(move || folder.purge(&id)).await
             }
-            Place::Bucket(bucket) => bucket.purge(id).await,
+            StoreBackend::Bucket(bucket) => bucket.purge(id).await,
         }
     }
 }

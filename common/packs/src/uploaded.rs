@@ -45,13 +45,13 @@ impl UploadedFiles {
     }
 
     /// Reads and keeps the first part of the first nonempty file, to notice lost files before anything is sent.
-    pub async fn look(&mut self) -> Result<(), StoreError> {
+    pub async fn prefetch(&mut self) -> Result<(), StoreError> {
         let Some(first) = self.files.iter().position(|file| file.body.span.len > 0) else { return Ok(()) };
         let Span { offset, len } = self.files[first].body.span;
         let bytes = self.stored(offset, len.min(PART_BYTES), first + 1).await?;
         let body = &self.files[first].body;
         if body.is_checked_by_block() && !body.has_blocks(0, &bytes) {
-            return Err(self.is_damaged(first));
+            return Err(self.damaged_error(first));
         }
         Ok(())
     }
@@ -83,13 +83,13 @@ impl UploadedFiles {
             self.read + take < len || body.is_whole(self.hash.clone())
         };
         if !is_stored {
-            return Err(self.is_damaged(index));
+            return Err(self.damaged_error(index));
         }
         self.read += take;
         Ok(Some(bytes))
     }
 
-    fn is_damaged(&self, index: usize) -> StoreError {
+    fn damaged_error(&self, index: usize) -> StoreError {
         StoreError::Damaged(format!("{} is not what was stored", self.files[index].path))
     }
 

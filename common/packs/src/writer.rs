@@ -25,11 +25,11 @@ use domain::{Timestamp, private_files};
 
 use super::{
     ArchiveError, FileEntry, Manifest, Span, StoreError, WriteError, WrittenPack,
-    advice::Replaced,
-    appender::{self, Appender},
-    archive::{Archive, Body as ArchivedBody, Format, Member, Root},
-    compress::{self, Compressor},
-    dates::{self, Dates},
+    advice::ReplacedFiles,
+    appender::{self, DraftAppender},
+    archive::{ArchiveMember, MemberBody as ArchivedBody, PublishRoot, UploadArchive, UploadFormat},
+    compress::{self, BodyCompressor},
+    dates::{self, FileDates},
     digest::BlockHasher,
     encoded, files,
     manifest::Encoding,
@@ -38,7 +38,7 @@ use super::{
         HEADERS_FILE, REDIRECTS_BYTES, REDIRECTS_FILE, RULES_BYTES,
         headers::CompiledHeaders,
         kept,
-        robots::{ROBOTS_FILE, Robots},
+        robots::{ROBOTS_FILE, RobotsRules},
     },
     types::{self, CharsetCheck},
 };
@@ -54,14 +54,14 @@ const WORKERS: usize = 4;
 /// files. Waits for the dates of an earlier pack at the end.
 pub(super) fn write_pack(
     upload: File,
-    format: Format,
-    root: Root,
+    format: UploadFormat,
+    root: PublishRoot,
     data: &File,
     scratch: &Path,
     now: Timestamp,
-    dates: &Receiver<Dates>,
+    dates: &Receiver<FileDates>,
 ) -> Result<(Manifest, WrittenPack), WriteError> {
-    let archive = Archive::open(upload, format, root)?;
+    let archive = UploadArchive::open(upload, format, root)?;
     let workers = thread::available_parallelism().map_or(1, usize::from).min(WORKERS);
     let given_up = AtomicBool::new(false);
     let (queue, jobs) = sync_channel(QUEUED_BODIES);
@@ -77,7 +77,7 @@ pub(super) fn write_pack(
         drop(jobs);
         let read = read_archive(archive, data, queue).and_then(|mut contents| {
             // Runs while the workers compress the last bodies.
-            contents.judge_names(data).map_err(StoreError::Io)?;
+            contents.detect_encodings(data).map_err(StoreError::Io)?;
             Ok(contents)
         });
         given_up.store(read.is_err(), Ordering::Relaxed);
@@ -86,19 +86,19 @@ pub(super) fn write_pack(
             .map(|worker| worker.join().unwrap_or_else(|cause| panic::resume_unwind(cause)))
             .collect();
         // If the workers failed, reading failed too, and their error is the cause.
-        let compressed: Vec<Compressed> = match read {
+        let compressed: Vec<CompressedVariants> = match read {
             Err(WriteError::Archive(refused)) => return Err(refused.into()),
             _ => compressed.into_iter().collect::<io::Result<_>>().map_err(StoreError::Io)?,
         };
         let mut contents = read?;
         contents.append_variants(compressed).and_then(|()| contents.append_rules()).map_err(StoreError::Io)?;
-        Ok(contents.into_pack(now, &dates::received(dates)))
+        Ok(contents.into_pack(now, &dates::wait_for_dates(dates)))
     })
 }
 
-struct Contents<'d> {
-    data: Appender<'d>,
-    bodies: Vec<Body>,
+struct ArchiveContents<'d> {
+    data: DraftAppender<'d>,
+    bodies: Vec<DistinctBody>,
     known: HashMap<[u8; 32], usize>,
     files: BTreeMap<String, usize>,
     headers: Option<Vec<u8>>,
@@ -106,9 +106,9 @@ struct Contents<'d> {
     kept_headers: Option<Vec<u8>>,
     compiled_headers: CompiledHeaders,
     redirects: Option<Vec<u8>>,
-    robots: Robots,
+    robots: RobotsRules,
     unserved: BTreeMap<String, FileEntry>,
-    replaced: Replaced,
+    replaced: ReplacedFiles,
     /// The files that are stored and sent encoded, by path.
     encoded: HashMap<String, Encoding>,
     /// Warnings about files that lack the encoding which `_headers` sets.
@@ -117,7 +117,7 @@ struct Contents<'d> {
     written: WrittenPack,
 }
 
-struct Body {
+struct DistinctBody {
     sha256: [u8; 32],
     span: Span,
     is_utf8: bool,
@@ -131,27 +131,31 @@ struct Body {
     digests: Vec<String>,
 }
 
-struct Added<'m> {
+struct AddedMember<'m> {
     path: &'m str,
     index: usize,
     /// Whether it must repeat an earlier file.
     must_repeat: bool,
 }
 
-struct Job {
+struct CompressJob {
     body: usize,
     span: Span,
 }
 
 /// The output of one worker: variants of bodies, in a file of its own.
-struct Compressed {
+struct CompressedVariants {
     file: File,
     variants: Vec<(usize, Encoding, Span, String)>,
 }
 
-fn read_archive(archive: Archive<File>, data: &File, queue: SyncSender<Job>) -> Result<Contents<'_>, WriteError> {
-    let mut contents = Contents {
-        data: Appender::of_bodies(data),
+fn read_archive(
+    archive: UploadArchive<File>,
+    data: &File,
+    queue: SyncSender<CompressJob>,
+) -> Result<ArchiveContents<'_>, WriteError> {
+    let mut contents = ArchiveContents {
+        data: DraftAppender::for_bodies(data),
         bodies: Vec::new(),
         known: HashMap::new(),
         files: BTreeMap::new(),
@@ -159,9 +163,9 @@ fn read_archive(archive: Archive<File>, data: &File, queue: SyncSender<Job>) -> 
         kept_headers: None,
         compiled_headers: CompiledHeaders::default(),
         redirects: None,
-        robots: Robots::default(),
+        robots: RobotsRules::default(),
         unserved: BTreeMap::new(),
-        replaced: Replaced::default(),
+        replaced: ReplacedFiles::default(),
         encoded: HashMap::new(),
         misnamed: Vec::new(),
         fingerprinted: HashSet::new(),
@@ -169,11 +173,11 @@ fn read_archive(archive: Archive<File>, data: &File, queue: SyncSender<Job>) -> 
     };
     let mut chunk = vec![0; CHUNK_BYTES];
     let summary = archive.read(|member| {
-        let Some(Added { path, index, must_repeat }) = contents.add(member, &mut chunk)? else { return Ok(()) };
+        let Some(AddedMember { path, index, must_repeat }) = contents.add(member, &mut chunk)? else { return Ok(()) };
         let body = &mut contents.bodies[index];
         if !body.queued && compress::is_worth_it(types::essence(path), body.span.len) && !encoded::is_claimed(path) {
             body.queued = true;
-            let job = Job { body: index, span: body.span };
+            let job = CompressJob { body: index, span: body.span };
             queue.send(job).map_err(|_| StoreError::Stopping)?;
         }
         let before = contents.files.insert(path.to_owned(), index);
@@ -206,11 +210,15 @@ fn read_rules(body: &mut ArchivedBody<'_>, chunk: &mut [u8], most: usize) -> Res
     }
 }
 
-impl Contents<'_> {
+impl ArchiveContents<'_> {
     /// Adds a member, unless it is a rules file, which is not served.
-    fn add<'m>(&mut self, member: Member<'m, '_>, chunk: &mut [u8]) -> Result<Option<Added<'m>>, WriteError> {
+    fn add<'m>(
+        &mut self,
+        member: ArchiveMember<'m, '_>,
+        chunk: &mut [u8],
+    ) -> Result<Option<AddedMember<'m>>, WriteError> {
         match member {
-            Member::File { path, body, must_repeat } if path == HEADERS_FILE || path == REDIRECTS_FILE => {
+            ArchiveMember::File { path, body, must_repeat } if path == HEADERS_FILE || path == REDIRECTS_FILE => {
                 let most = if path == HEADERS_FILE { RULES_BYTES } else { REDIRECTS_BYTES };
                 let text = read_rules(body, chunk, most)?;
                 let rules = if path == HEADERS_FILE { &mut self.headers } else { &mut self.redirects };
@@ -225,20 +233,20 @@ impl Contents<'_> {
                 }
                 Ok(None)
             }
-            Member::File { path, body, must_repeat } => {
+            ArchiveMember::File { path, body, must_repeat } => {
                 let index = self.add_body(body, chunk, path)?;
-                Ok(Some(Added { path, index, must_repeat }))
+                Ok(Some(AddedMember { path, index, must_repeat }))
             }
-            Member::Link { path, target, must_repeat } => {
-                let index = self.linked(path, target)?;
+            ArchiveMember::Link { path, target, must_repeat } => {
+                let index = self.link_target(path, target)?;
                 self.inspect_linked(path, index)?;
-                Ok(Some(Added { path, index, must_repeat }))
+                Ok(Some(AddedMember { path, index, must_repeat }))
             }
         }
     }
 
     /// Returns the body of `target`, for its hard link `path`. Rules files, stored separately and modified, have none.
-    fn linked(&self, path: &str, target: &str) -> Result<usize, ArchiveError> {
+    fn link_target(&self, path: &str, target: &str) -> Result<usize, ArchiveError> {
         let index = self.files.get(target).filter(|_| path != HEADERS_FILE && path != REDIRECTS_FILE);
         index.copied().ok_or_else(|| {
             let why = "a hard link has to do with `_headers` or `_redirects`, which must be files of their own";
@@ -248,8 +256,8 @@ impl Contents<'_> {
 
     /// Inspects a link's content under the link's own name.
     fn inspect_linked(&mut self, path: &str, index: usize) -> Result<(), StoreError> {
-        let len = searched(path);
-        let Body { span, loads_parts: known, .. } = self.bodies[index];
+        let len = searched_bytes(path);
+        let DistinctBody { span, loads_parts: known, .. } = self.bodies[index];
         if len > 0 && !(files::is_page(path) && known.is_some()) {
             let mut beginning = vec![0; usize::try_from(span.len).unwrap_or(usize::MAX).min(len)];
             self.data.file().read_exact_at(&mut beginning, span.offset)?;
@@ -261,10 +269,10 @@ impl Contents<'_> {
     /// Records findings from the beginning of a file.
     fn inspect(&mut self, path: &str, index: usize, beginning: &[u8]) {
         if path == ROBOTS_FILE {
-            self.robots = Robots::compile(beginning);
+            self.robots = RobotsRules::compile(beginning);
         }
         if may_be_key(path) {
-            self.bodies[index].has_key |= private_files::holds_key(name_of(path), beginning);
+            self.bodies[index].has_key |= private_files::holds_key(file_name(path), beginning);
         }
         if files::is_page(path) {
             self.bodies[index].loads_parts.get_or_insert_with(|| loads_parts(beginning));
@@ -273,7 +281,7 @@ impl Contents<'_> {
 
     /// Streams the archive's current file into the data file, unless its content is already there.
     fn add_body(&mut self, archived: &mut ArchivedBody<'_>, chunk: &mut [u8], path: &str) -> Result<usize, WriteError> {
-        let searched = searched(path);
+        let searched = searched_bytes(path);
         let mut beginning = Vec::new();
         let mut charset = CharsetCheck::default();
         loop {
@@ -294,8 +302,16 @@ impl Contents<'_> {
             hash_map::Entry::Vacant(place) => {
                 let (span, _) = self.data.keep().map_err(StoreError::Io)?;
                 let (is_utf8, variants, digests) = (charset.finish(), Vec::new(), vec![digests]);
-                let body =
-                    Body { sha256, span, is_utf8, loads_parts: None, has_key: false, queued: false, variants, digests };
+                let body = DistinctBody {
+                    sha256,
+                    span,
+                    is_utf8,
+                    loads_parts: None,
+                    has_key: false,
+                    queued: false,
+                    variants,
+                    digests,
+                };
                 self.bodies.push(body);
                 *place.insert(self.bodies.len() - 1)
             }
@@ -316,14 +332,14 @@ impl Contents<'_> {
         data.set_len(end)
     }
 
-    fn append_variants(&mut self, compressed: Vec<Compressed>) -> io::Result<()> {
+    fn append_variants(&mut self, compressed: Vec<CompressedVariants>) -> io::Result<()> {
         let mut data = self.data.finish()?;
         let published: Option<HashSet<usize>> = self.replaced.is_any().then(|| self.files.values().copied().collect());
         if let Some(published) = &published {
             self.drop_replaced(data, published)?;
         }
         let mut end = data.seek(SeekFrom::End(0))?;
-        for Compressed { mut file, variants } in compressed {
+        for CompressedVariants { mut file, variants } in compressed {
             file.rewind()?;
             if published.is_none() {
                 io::copy(&mut file, &mut data)?;
@@ -355,7 +371,7 @@ impl Contents<'_> {
             let mut data = self.data.file();
             let offset = data.seek(SeekFrom::End(0))?;
             data.write_all(text)?;
-            let mut hasher = BlockHasher::of_whole();
+            let mut hasher = BlockHasher::for_whole_bodies();
             hasher.update(text);
             let (sha256, digests) = hasher.finish_whole();
             let entry = FileEntry {
@@ -376,7 +392,7 @@ impl Contents<'_> {
 }
 
 /// Returns how many bytes at the beginning of a file are inspected.
-fn searched(path: &str) -> usize {
+fn searched_bytes(path: &str) -> usize {
     match path {
         ROBOTS_FILE => RULES_BYTES,
         _ if files::is_page(path) => SEARCHED_BYTES,
@@ -386,33 +402,33 @@ fn searched(path: &str) -> usize {
 }
 
 fn may_be_key(path: &str) -> bool {
-    private_files::may_hold_key(name_of(path))
+    private_files::may_hold_key(file_name(path))
 }
 
-fn name_of(path: &str) -> &str {
+fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
 /// Compresses bodies until the queue is closed.
 fn compress_bodies(
-    jobs: &Mutex<Receiver<Job>>,
+    jobs: &Mutex<Receiver<CompressJob>>,
     given_up: &AtomicBool,
     data: &File,
     scratch: &Path,
-) -> io::Result<Compressed> {
+) -> io::Result<CompressedVariants> {
     let file = tempfile::tempfile_in(scratch)?;
-    let mut out = Appender::new(&file);
-    let mut compressor = Compressor::new();
+    let mut out = DraftAppender::new(&file);
+    let mut compressor = BodyCompressor::new();
     let mut variants = Vec::new();
     loop {
         let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(Job { body, span }) = job else { break };
+        let Ok(CompressJob { body, span }) = job else { break };
         if given_up.load(Ordering::Relaxed) {
             break;
         }
         for encoding in compress::ENCODINGS {
             compressor.compress(encoding, data, span, &mut out)?;
-            if compress::is_kept(out.draft(), span.len) {
+            if compress::is_small_enough(out.draft(), span.len) {
                 let (span, digests) = out.keep()?;
                 variants.push((body, encoding, span, digests));
             } else {
@@ -421,5 +437,5 @@ fn compress_bodies(
         }
     }
     out.finish()?;
-    Ok(Compressed { file, variants })
+    Ok(CompressedVariants { file, variants })
 }

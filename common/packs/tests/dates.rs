@@ -12,7 +12,7 @@ use std::{io::Write as _, time::Duration};
 
 use corpus::Tarball;
 use domain::{Clock, DeploymentId, Timestamp};
-use packs::{Format, Manifest, Pace, PackStore, Root};
+use packs::{Manifest, PackStore, PublishRoot, ReadPace, UploadFormat};
 
 /// `_headers` for each manifest format.
 const PLAIN: &str = "/*\n  X-A: b\n";
@@ -52,7 +52,7 @@ async fn publish_with(
     spooled.write_all(&tarball.end()).expect("written");
     let id = DeploymentId::new(now);
     let begun = std::time::Instant::now();
-    store.write_root(&id, spooled, Format::TarGzip, Root::Archive, earlier, now).await.expect("a pack");
+    store.write_root(&id, spooled, UploadFormat::TarGzip, PublishRoot::Archive, earlier, now).await.expect("a pack");
     println!("{files} files, with an earlier pack: {}: {:?}", earlier.is_some(), begun.elapsed());
     let manifest = store.manifest(&id).await.expect("a manifest");
     (id, manifest)
@@ -96,10 +96,13 @@ async fn every_reader_reads_every_form_that_is_written() {
             // The listing, one file, the replica, and the check of the store.
             assert_eq!(store.files(id, None, 100).await.expect("files").len(), manifest.files.len(), "{forms:?}");
             assert_eq!(store.entries(id, &["changing"]).await.expect("entries").len(), 1, "{forms:?}");
-            let copy = store.fetch(id, &mut Pace::new(None)).await.expect("a copy");
+            let copy = store.fetch(id, &mut ReadPace::new(None)).await.expect("a copy");
             replica.put_copy(id, copy).await.expect("copied");
             assert!(replica.manifest(id).await.is_ok() && replica.probe(id).await.is_ok(), "{forms:?}");
-            assert!(store.check_whole(id, &mut Pace::new(None)).await.expect("checked").fault.is_none(), "{forms:?}");
+            assert!(
+                store.check_whole(id, &mut ReadPace::new(None)).await.expect("checked").fault.is_none(),
+                "{forms:?}"
+            );
         }
         let changes = store.changes(&two, Some(&one), 100).await.expect("compared");
         assert_eq!((changes.changed.count, changes.added.count, changes.removed.count), (1, 0, 0), "{forms:?}");

@@ -7,7 +7,7 @@ use std::{fs, fs::File, io::Write as _};
 use corpus::tarball::Header;
 use domain::{Clock, DeploymentId};
 use flate2::{Compression, write::GzEncoder};
-use packs::{Format, PackStore};
+use packs::{PackStore, UploadFormat};
 
 const MB: usize = 1024 * 1024;
 /// Maximum growth of the program's memory while publishing.
@@ -47,7 +47,7 @@ fn a_large_upload_takes_little_memory() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let before = memory("VmHWM:");
     let published =
-        runtime.block_on(store.write(&DeploymentId::new(now), spooled, Format::TarGzip, now)).expect("published");
+        runtime.block_on(store.write(&DeploymentId::new(now), spooled, UploadFormat::TarGzip, now)).expect("published");
     assert_eq!(published.bytes, 96 * MB as u64);
     let growth = memory("VmHWM:") - before;
     assert!(growth < GROWTH, "publishing took {} MB", growth / MB);

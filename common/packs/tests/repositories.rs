@@ -6,7 +6,7 @@ use std::io::Write as _;
 
 use corpus::{Case, Expect, Form, Tarball};
 use domain::{Clock, DeploymentId, limits::MB};
-use packs::{Format, PackStore, Root, WriteError};
+use packs::{PackStore, PublishRoot, UploadFormat, WriteError};
 
 const TOP: &str = "octo-site-6dcb09b/";
 
@@ -24,8 +24,8 @@ async fn publish(archive: &[u8], directory: &str) -> Result<Vec<String>, WriteEr
     spooled.write_all(archive).expect("written");
     let now = Clock::system().now();
     let id = DeploymentId::new(now);
-    let root = Root::Repository(directory.parse().expect("a directory"));
-    let published = store.write_root(&id, spooled, Format::TarGzip, root, None, now).await?;
+    let root = PublishRoot::Repository(directory.parse().expect("a directory"));
+    let published = store.write_root(&id, spooled, UploadFormat::TarGzip, root, None, now).await?;
     let files: Vec<String> = store.manifest(&id).await.expect("a manifest").files.into_keys().collect();
     assert_eq!(published.files as usize, files.len());
     Ok(files)

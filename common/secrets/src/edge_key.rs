@@ -10,23 +10,23 @@ use std::{path::Path, sync::Arc};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 use crate::{
-    MasterKey, Purpose,
-    master_key::{FORM, KEY_ID_LEN, Key, KeyError, KeyFile, OpenError, TAG_LEN, derive, open, seal},
-    ring::{Form, Ring},
+    KeyPurpose, MasterKey,
+    master_key::{FORM, KEY_ID_LEN, KeyError, KeyFile, MasterKeyBytes, OpenError, TAG_LEN, derive, open, seal},
+    ring::{KeyFileFormat, KeyRing},
 };
 
 /// The first word of a line of an edge's key file.
 const LINE: &str = "edge";
 const NAMES: [&str; 5] = ["certificates", "check", "gates", "tickets", "requests"];
-const FORM_OF_FILE: Form<EdgeKeys> = Form { parse: parse_any, wrong: KeyError::EdgeForm };
+const FORM_OF_FILE: KeyFileFormat<DerivedEdgeKeys> = KeyFileFormat { parse: parse_any, wrong: KeyError::EdgeForm };
 
 /// An edge's keys, from their own file or derived from the master key's; cheap to clone. They are reloaded on change.
 #[derive(Clone)]
-pub struct EdgeKey(Arc<Ring<EdgeKeys>>);
+pub struct EdgeKey(Arc<KeyRing<DerivedEdgeKeys>>);
 
 /// An edge's keys derived from one master key.
 #[derive(Clone)]
-struct EdgeKeys {
+struct DerivedEdgeKeys {
     /// The first bytes of values sealed with the master key.
     tag: [u8; TAG_LEN],
     certificates: [u8; 32],
@@ -38,17 +38,17 @@ struct EdgeKeys {
     fixed_proof: Option<[u8; 32]>,
 }
 
-impl EdgeKeys {
-    fn of(key: &Key) -> Self {
+impl DerivedEdgeKeys {
+    fn from_master_key(key: &MasterKeyBytes) -> Self {
         let derived = |purpose| key.derive(purpose, b"");
         Self {
             tag: key.tag(),
-            certificates: derived(Purpose::CertificateKeys),
-            check: derived(Purpose::MasterKeyCheck),
-            gates: derived(Purpose::GateCookies),
-            tickets: derived(Purpose::TlsTickets),
-            requests: derived(Purpose::EdgeRequests),
-            fixed_proof: Some(derived(Purpose::EdgeProof)),
+            certificates: derived(KeyPurpose::CertificateKeys),
+            check: derived(KeyPurpose::MasterKeyCheck),
+            gates: derived(KeyPurpose::GateCookies),
+            tickets: derived(KeyPurpose::TlsTickets),
+            requests: derived(KeyPurpose::EdgeRequests),
+            fixed_proof: Some(derived(KeyPurpose::EdgeProof)),
         }
     }
 
@@ -92,12 +92,12 @@ impl EdgeKeys {
     }
 }
 
-fn parse_any(text: &str) -> Option<Vec<EdgeKeys>> {
+fn parse_any(text: &str) -> Option<Vec<DerivedEdgeKeys>> {
     if let Some(file) = KeyFile::parse(text) {
-        return Some(file.into_keys().iter().map(EdgeKeys::of).collect());
+        return Some(file.into_keys().iter().map(DerivedEdgeKeys::from_master_key).collect());
     }
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-    let keys = lines.map(EdgeKeys::parse).collect::<Option<Vec<_>>>()?;
+    let keys = lines.map(DerivedEdgeKeys::parse).collect::<Option<Vec<_>>>()?;
     (!keys.is_empty()).then_some(keys)
 }
 
@@ -105,7 +105,7 @@ impl KeyFile {
     /// Returns the text of the corresponding key file for edges: the same keys in the same order, the prepared one
     /// last, each reduced to what edges need.
     pub fn to_edge_text(&self) -> String {
-        let lines = self.keys.iter().chain(&self.next).map(|key| EdgeKeys::of(key).to_line());
+        let lines = self.keys.iter().chain(&self.next).map(|key| DerivedEdgeKeys::from_master_key(key).to_line());
         let explained = "# The keys of svc's edges. Made by `certs edge-key`, from the master key that the ids name.\n";
         std::iter::once(explained.to_owned()).chain(lines).collect()
     }
@@ -114,17 +114,20 @@ impl KeyFile {
 impl EdgeKey {
     /// Loads the keys from their file, or derives them from the master key's.
     pub fn load(path: &Path) -> Result<Self, KeyError> {
-        Ok(Self(Arc::new(Ring::load(path, FORM_OF_FILE)?)))
+        Ok(Self(Arc::new(KeyRing::load(path, FORM_OF_FILE)?)))
     }
 
     /// Derives the keys from the current keys of `master`.
-    pub fn of(master: &MasterKey) -> Self {
-        Self(Arc::new(Ring::without_file(master.keys().iter().map(EdgeKeys::of).collect(), FORM_OF_FILE)))
+    pub fn from_master_key(master: &MasterKey) -> Self {
+        Self(Arc::new(KeyRing::without_file(
+            master.keys().iter().map(DerivedEdgeKeys::from_master_key).collect(),
+            FORM_OF_FILE,
+        )))
     }
 
     /// Derives the keys from a new random master key, without a file.
     pub fn generate() -> Self {
-        Self::of(&MasterKey::generate())
+        Self::from_master_key(&MasterKey::generate())
     }
 
     /// Returns whether the file is the master key's own, which an edge does not need.
@@ -170,7 +173,7 @@ impl EdgeKey {
 
     fn open(
         &self,
-        purpose: impl Fn(&EdgeKeys) -> &[u8; 32],
+        purpose: impl Fn(&DerivedEdgeKeys) -> &[u8; 32],
         identity: &[u8],
         sealed: &[u8],
     ) -> Result<Vec<u8>, OpenError> {
@@ -206,7 +209,7 @@ impl std::fmt::Debug for EdgeKey {
 mod tests {
     use super::*;
 
-    fn files(keys: Vec<Key>, next: Option<Key>) -> (tempfile::TempDir, MasterKey, EdgeKey) {
+    fn files(keys: Vec<MasterKeyBytes>, next: Option<MasterKeyBytes>) -> (tempfile::TempDir, MasterKey, EdgeKey) {
         let folder = tempfile::tempdir().unwrap();
         let (master, edge) = (folder.path().join("master.key"), folder.path().join("edge.key"));
         let file = KeyFile { keys, next };
@@ -217,24 +220,24 @@ mod tests {
 
     #[test]
     fn an_edges_file_opens_certificates_and_holds_no_master_key() {
-        let key = Key::generate();
+        let key = MasterKeyBytes::generate();
         let (folder, master, edge) = files(vec![key.clone()], None);
-        let sealed = master.seal(Purpose::CertificateKeys, b"row", b"private");
+        let sealed = master.seal(KeyPurpose::CertificateKeys, b"row", b"private");
         assert_eq!(edge.open_certificate_key(b"row", &sealed), Ok(b"private".to_vec()));
         assert_eq!(edge.open_certificate_key(b"other", &sealed), Err(OpenError));
-        for purpose in [Purpose::EnvValues, Purpose::CodeHost, Purpose::AcmeAccounts, Purpose::SignIns] {
+        for purpose in [KeyPurpose::EnvValues, KeyPurpose::CodeHost, KeyPurpose::AcmeAccounts, KeyPurpose::SignIns] {
             let sealed = master.seal(purpose, b"row", b"secret");
             assert_eq!(edge.open_certificate_key(b"row", &sealed), Err(OpenError), "{purpose:?}");
             assert_eq!(edge.open_check(b"row", &sealed), Err(OpenError), "{purpose:?}");
         }
-        let check = master.seal(Purpose::MasterKeyCheck, b"check", b"svc");
+        let check = master.seal(KeyPurpose::MasterKeyCheck, b"check", b"svc");
         assert_eq!(edge.open_check(b"check", &check), Ok(b"svc".to_vec()));
         assert_eq!(EdgeKey::generate().open_check(b"check", &check), Err(OpenError));
         assert!(!edge.holds_master_key() && edge.fixed_proof().is_none());
         assert_eq!(edge.ids(), [key.id()]);
         let text = std::fs::read_to_string(folder.path().join("edge.key")).unwrap();
         assert!(!text.contains(&key.to_base64()));
-        for purpose in [Purpose::EnvValues, Purpose::CodeHost, Purpose::EdgeProof, Purpose::DocumentLinks] {
+        for purpose in [KeyPurpose::EnvValues, KeyPurpose::CodeHost, KeyPurpose::EdgeProof, KeyPurpose::DocumentLinks] {
             assert!(!text.contains(&STANDARD.encode(key.derive(purpose, b""))), "{purpose:?}");
         }
         let refused = MasterKey::load(&folder.path().join("edge.key")).unwrap_err().to_string();
@@ -243,7 +246,7 @@ mod tests {
 
     #[test]
     fn edges_agree_whichever_file_they_have() {
-        let (folder, _, edge) = files(vec![Key::generate()], None);
+        let (folder, _, edge) = files(vec![MasterKeyBytes::generate()], None);
         let whole = EdgeKey::load(&folder.path().join("master.key")).unwrap();
         assert!(whole.holds_master_key() && whole.fixed_proof().is_some());
         assert_eq!(whole.gate_cookies(), edge.gate_cookies());
@@ -258,18 +261,18 @@ mod tests {
 
     #[test]
     fn a_prepared_key_opens_at_edges_too() {
-        let (old, next) = (Key::generate(), Key::generate());
+        let (old, next) = (MasterKeyBytes::generate(), MasterKeyBytes::generate());
         let (folder, _, edge) = files(vec![old.clone()], Some(next.clone()));
         assert_eq!(edge.ids(), [old.id(), next.id()]);
         let path = folder.path().join("next.key");
         std::fs::write(&path, format!("{}\n", next.to_base64())).unwrap();
-        let sealed = MasterKey::load(&path).unwrap().seal(Purpose::CertificateKeys, b"row", b"private");
+        let sealed = MasterKey::load(&path).unwrap().seal(KeyPurpose::CertificateKeys, b"row", b"private");
         assert_eq!(edge.open_certificate_key(b"row", &sealed), Ok(b"private".to_vec()));
     }
 
     #[test]
     fn a_file_of_a_later_version_is_read_and_others_are_refused() {
-        let line = EdgeKeys::of(&Key::generate()).to_line();
+        let line = DerivedEdgeKeys::from_master_key(&MasterKeyBytes::generate()).to_line();
         let later = format!("# comment\n{} badges=AAAA\n", line.trim_end());
         assert_eq!(parse_any(&later).unwrap()[0].to_line(), line);
         for wrong in ["", "edge", "edge 00000000", &line[..line.len() - 9], &line.replace("gates=", "doors=")] {

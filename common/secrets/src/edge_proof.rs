@@ -13,8 +13,8 @@ use domain::Timestamp;
 use subtle::ConstantTimeEq as _;
 
 use crate::{
-    EdgeKey, MasterKey, Purpose,
-    master_key::{Key, derive},
+    EdgeKey, KeyPurpose, MasterKey,
+    master_key::{MasterKeyBytes, derive},
 };
 
 /// The header in which an edge sends its proofs, one per line.
@@ -27,7 +27,7 @@ const VERSION: &str = "v1";
 
 /// The parts of a request that a proof covers, as admin receives them.
 #[derive(Debug, Clone, Copy)]
-pub struct HandedRequest<'a> {
+pub struct ForwardedRequest<'a> {
     /// The method. `HEAD` counts as `GET`, because the proxy requests what it caches with `GET`.
     pub method: &'a str,
     /// The path with the query.
@@ -40,7 +40,7 @@ pub struct HandedRequest<'a> {
     pub scheme: &'a [u8],
 }
 
-impl HandedRequest<'_> {
+impl ForwardedRequest<'_> {
     fn mac(&self, key: &[u8; 32], seconds: u64) -> [u8; 32] {
         let method = if self.method == "HEAD" { "GET" } else { self.method };
         let mut message = seconds.to_be_bytes().to_vec();
@@ -57,7 +57,7 @@ impl EdgeKey {
     /// Returns the values of [`HEADER`] for a request that is forwarded now. The first is the one that admins of the
     /// previous version check, if this edge has it. Each key adds another: between `certs rotate-key --finish` and the
     /// arrival of the new file on this machine, admin knows only the prepared key.
-    pub fn proofs(&self, request: &HandedRequest<'_>, now: Timestamp) -> Vec<String> {
+    pub fn proofs(&self, request: &ForwardedRequest<'_>, now: Timestamp) -> Vec<String> {
         let seconds = seconds(now);
         let proof = |key: [u8; 32]| format!("{VERSION}.{seconds}.{}", hex::encode(request.mac(&key, seconds)));
         self.fixed_proof().map(hex::encode).into_iter().chain(self.requests().into_iter().map(proof)).collect()
@@ -67,9 +67,11 @@ impl EdgeKey {
 impl MasterKey {
     /// Returns whether `proof` is an edge's proof of this request, made within [`WINDOW`] of `now`. It may be made with
     /// any of the keys, because programs read their files at different times while the master key is rotated.
-    pub fn is_edge_request(&self, proof: &[u8], request: &HandedRequest<'_>, now: Timestamp) -> bool {
+    pub fn is_edge_request(&self, proof: &[u8], request: &ForwardedRequest<'_>, now: Timestamp) -> bool {
         let Some((made, given)) = parse(proof) else { return false };
-        let is_ours = |key: &Key| bool::from(request.mac(&key.derive(Purpose::EdgeRequests, b""), made).ct_eq(&given));
+        let is_ours = |key: &MasterKeyBytes| {
+            bool::from(request.mac(&key.derive(KeyPurpose::EdgeRequests, b""), made).ct_eq(&given))
+        };
         seconds(now).abs_diff(made) <= WINDOW.as_secs() && self.keys().iter().any(is_ours)
     }
 
@@ -77,7 +79,7 @@ impl MasterKey {
     pub fn is_fixed_edge_proof(&self, value: &[u8]) -> bool {
         let mut given = [0; 32];
         hex::decode_to_slice(value, &mut given).is_ok()
-            && self.keys().iter().any(|key| key.derive(Purpose::EdgeProof, b"").ct_eq(&given).into())
+            && self.keys().iter().any(|key| key.derive(KeyPurpose::EdgeProof, b"").ct_eq(&given).into())
     }
 }
 
@@ -101,7 +103,7 @@ mod tests {
     use super::*;
     use crate::master_key::KeyFile;
 
-    const REQUEST: HandedRequest<'_> = HandedRequest {
+    const REQUEST: ForwardedRequest<'_> = ForwardedRequest {
         method: "POST",
         path: "/auth/device?x",
         host: b"api.svc.example",
@@ -116,17 +118,17 @@ mod tests {
     #[test]
     fn a_proof_is_of_one_request_and_of_its_time() {
         let master = MasterKey::generate();
-        let edge = EdgeKey::of(&master);
+        let edge = EdgeKey::from_master_key(&master);
         let proof = edge.proofs(&REQUEST, at(1_000_000)).pop().unwrap();
-        let is_known = |request: &HandedRequest<'_>, now| master.is_edge_request(proof.as_bytes(), request, at(now));
+        let is_known = |request: &ForwardedRequest<'_>, now| master.is_edge_request(proof.as_bytes(), request, at(now));
         assert!([999_910, 1_000_000, 1_000_090].iter().all(|now| is_known(&REQUEST, *now)));
         assert!(![999_909, 1_000_091].iter().any(|now| is_known(&REQUEST, *now)));
         for other in [
-            HandedRequest { method: "PUT", ..REQUEST },
-            HandedRequest { path: "/auth/device", ..REQUEST },
-            HandedRequest { host: b"app.svc.example", ..REQUEST },
-            HandedRequest { client: b"203.0.113.8", ..REQUEST },
-            HandedRequest { scheme: b"http", ..REQUEST },
+            ForwardedRequest { method: "PUT", ..REQUEST },
+            ForwardedRequest { path: "/auth/device", ..REQUEST },
+            ForwardedRequest { host: b"app.svc.example", ..REQUEST },
+            ForwardedRequest { client: b"203.0.113.8", ..REQUEST },
+            ForwardedRequest { scheme: b"http", ..REQUEST },
         ] {
             assert!(!is_known(&other, 1_000_000), "{other:?}");
         }
@@ -139,15 +141,15 @@ mod tests {
     #[test]
     fn what_the_proxy_keeps_is_asked_for_by_another_method() {
         let master = MasterKey::generate();
-        let head = HandedRequest { method: "HEAD", ..REQUEST };
-        let proof = EdgeKey::of(&master).proofs(&head, at(5)).pop().unwrap();
-        assert!(master.is_edge_request(proof.as_bytes(), &HandedRequest { method: "GET", ..REQUEST }, at(5)));
+        let head = ForwardedRequest { method: "HEAD", ..REQUEST };
+        let proof = EdgeKey::from_master_key(&master).proofs(&head, at(5)).pop().unwrap();
+        assert!(master.is_edge_request(proof.as_bytes(), &ForwardedRequest { method: "GET", ..REQUEST }, at(5)));
     }
 
     #[test]
     fn the_version_before_is_known_by_its_fixed_proof() {
         let (key, other) = (MasterKey::generate(), MasterKey::generate());
-        let proofs = EdgeKey::of(&key).proofs(&REQUEST, at(5));
+        let proofs = EdgeKey::from_master_key(&key).proofs(&REQUEST, at(5));
         let [fixed, _] = &proofs[..] else { panic!("{proofs:?}") };
         assert!(key.is_fixed_edge_proof(fixed.as_bytes()) && !other.is_fixed_edge_proof(fixed.as_bytes()));
         for wrong in ["", "00", &fixed[..62], &format!("{fixed}00"), &"0".repeat(64)] {
@@ -163,20 +165,20 @@ mod tests {
             std::fs::write(&path, lines.join("\n")).unwrap();
             MasterKey::load(&path).unwrap()
         };
-        let [old, new] = [(); 2].map(|()| Key::generate().to_base64());
+        let [old, new] = [(); 2].map(|()| MasterKeyBytes::generate().to_base64());
         let (before, after) = (load(&[&old]), load(&[&new, &old]));
         let is_believed = |edge: &EdgeKey, admin: &MasterKey| {
             edge.proofs(&REQUEST, at(5)).iter().any(|proof| admin.is_edge_request(proof.as_bytes(), &REQUEST, at(5)))
         };
         for (edge, admin) in [(&before, &after), (&after, &after), (&after, &before)] {
-            assert!(is_believed(&EdgeKey::of(edge), admin));
+            assert!(is_believed(&EdgeKey::from_master_key(edge), admin));
         }
     }
 
     #[test]
     fn an_edge_whose_key_file_is_from_before_the_end_of_a_rotation_is_believed() {
         let folder = tempfile::tempdir().unwrap();
-        let [old, next] = [(); 2].map(|()| Key::generate());
+        let [old, next] = [(); 2].map(|()| MasterKeyBytes::generate());
         let (edge, admin) = (folder.path().join("edge.key"), folder.path().join("master.key"));
         let prepared = KeyFile { keys: vec![old], next: Some(next.clone()) };
         std::fs::write(&edge, prepared.to_edge_text()).unwrap();

@@ -9,7 +9,7 @@ const READABLE: u32 = 0o004;
 
 /// The access of others to a key file, according to its mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exposure {
+pub enum FileExposure {
     /// None, except that its group may read it.
     None,
     /// Everybody on the machine may read it; contains the mode.
@@ -18,9 +18,9 @@ pub enum Exposure {
     Writable(u32),
 }
 
-impl Exposure {
+impl FileExposure {
     /// Checks the mode of a file.
-    pub fn of(path: &Path) -> io::Result<Self> {
+    pub fn for_file(path: &Path) -> io::Result<Self> {
         let mode = fs::metadata(path)?.mode() & 0o7777;
         Ok(match mode {
             _ if mode & WRITABLE != 0 => Self::Writable(mode),
@@ -30,7 +30,7 @@ impl Exposure {
     }
 
     /// Describes the problem with the file and its remedy, if there is one.
-    pub fn complaint(self, path: &Path) -> Option<String> {
+    pub fn warning(self, path: &Path) -> Option<String> {
         let (mode, who) = match self {
             Self::None => return None,
             Self::Readable(mode) => (mode, "everybody on this machine may read it"),
@@ -51,15 +51,15 @@ mod tests {
     fn a_key_file_is_for_its_owner_and_a_group_that_reads() {
         let file = tempfile::NamedTempFile::new().unwrap();
         for (mode, wanted) in [
-            (0o600, Exposure::None),
-            (0o640, Exposure::None),
-            (0o644, Exposure::Readable(0o644)),
-            (0o660, Exposure::Writable(0o660)),
-            (0o666, Exposure::Writable(0o666)),
+            (0o600, FileExposure::None),
+            (0o640, FileExposure::None),
+            (0o644, FileExposure::Readable(0o644)),
+            (0o660, FileExposure::Writable(0o660)),
+            (0o666, FileExposure::Writable(0o666)),
         ] {
             fs::set_permissions(file.path(), fs::Permissions::from_mode(mode)).unwrap();
-            assert_eq!(Exposure::of(file.path()).unwrap(), wanted, "{mode:o}");
+            assert_eq!(FileExposure::for_file(file.path()).unwrap(), wanted, "{mode:o}");
         }
-        assert!(Exposure::Readable(0o644).complaint(Path::new("/k")).unwrap().contains("0644"));
+        assert!(FileExposure::Readable(0o644).warning(Path::new("/k")).unwrap().contains("0644"));
     }
 }

@@ -4,28 +4,31 @@
 
 use subtle::ConstantTimeEq as _;
 
-use crate::{MasterKey, Purpose};
+use crate::{KeyPurpose, MasterKey};
 
 const PROOF_BYTES: usize = 20;
 
 impl MasterKey {
     /// Creates the proof of a link that does `what`.
     pub fn letter_link(&self, what: &[u8]) -> String {
-        hex::encode(&self.derive(Purpose::LetterLinks, what)[..PROOF_BYTES])
+        hex::encode(&self.derive(KeyPurpose::LetterLinks, what)[..PROOF_BYTES])
     }
 
     /// Returns whether `proof` is for a link that does `what`. Any key may have made it: letters stay in mailboxes.
     pub fn is_letter_link(&self, what: &[u8], proof: &str) -> bool {
         let mut given = [0; PROOF_BYTES];
         hex::decode_to_slice(proof, &mut given).is_ok()
-            && self.keys().iter().any(|key| key.derive(Purpose::LetterLinks, what)[..PROOF_BYTES].ct_eq(&given).into())
+            && self
+                .keys()
+                .iter()
+                .any(|key| key.derive(KeyPurpose::LetterLinks, what)[..PROOF_BYTES].ct_eq(&given).into())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::master_key::Key;
+    use crate::master_key::MasterKeyBytes;
 
     #[test]
     fn a_proof_is_for_one_link_of_one_platform() {
@@ -46,7 +49,7 @@ mod tests {
             std::fs::write(&path, lines.join("\n")).unwrap();
             MasterKey::load(&path).unwrap()
         };
-        let [old, new] = [(); 2].map(|()| Key::generate().to_base64());
+        let [old, new] = [(); 2].map(|()| MasterKeyBytes::generate().to_base64());
         let proof = load(&[&old]).letter_link(b"one");
         assert!(load(&[&new, &old]).is_letter_link(b"one", &proof));
     }

@@ -13,5 +13,5 @@ pub mod signatures;
 pub mod streams;
 
 pub use edge_key::EdgeKey;
-pub use exposure::Exposure;
-pub use master_key::{MasterKey, Purpose};
+pub use exposure::FileExposure;
+pub use master_key::{KeyPurpose, MasterKey};

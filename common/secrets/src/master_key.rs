@@ -15,11 +15,11 @@ use rand::RngExt as _;
 use sha2::Sha256;
 
 pub use crate::ring::RELOAD_EVERY;
-use crate::ring::{Form, Ring};
+use crate::ring::{KeyFileFormat, KeyRing};
 
 /// The purpose of a derived key. Its label is part of the derivation and must not change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
+pub enum KeyPurpose {
     /// Sealing the keys of accounts at certificate authorities.
     AcmeAccounts,
     /// Sealing the dumps of backups, and signing their lists of contents.
@@ -52,7 +52,7 @@ pub enum Purpose {
     TlsTickets,
 }
 
-impl Purpose {
+impl KeyPurpose {
     const fn label(self) -> &'static str {
         match self {
             Self::AcmeAccounts => "acme accounts",
@@ -86,14 +86,14 @@ pub const FORM: u8 = 1;
 /// changed, so that keys can be rotated while programs run. If that fails, the error is reported and the known keys are
 /// kept.
 #[derive(Clone)]
-pub struct MasterKey(Arc<Ring<Key>>);
+pub struct MasterKey(Arc<KeyRing<MasterKeyBytes>>);
 
-const FORM_OF_FILE: Form<Key> =
-    Form { parse: |text| KeyFile::parse(text).map(KeyFile::into_keys), wrong: KeyError::Form };
+const FORM_OF_FILE: KeyFileFormat<MasterKeyBytes> =
+    KeyFileFormat { parse: |text| KeyFile::parse(text).map(KeyFile::into_keys), wrong: KeyError::Form };
 
 /// A master key of 32 bytes.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Key([u8; 32]);
+pub struct MasterKeyBytes([u8; 32]);
 
 /// Errors of loading the master key.
 #[derive(Debug, thiserror::Error)]
@@ -135,7 +135,7 @@ fn unreadable(path: &str, source: &std::io::Error) -> String {
 #[error("sealed data does not open: wrong key, wrong row, or damaged")]
 pub struct OpenError;
 
-impl Key {
+impl MasterKeyBytes {
     /// Creates a new random key.
     pub fn generate() -> Self {
         let mut bytes = [0; 32];
@@ -164,12 +164,12 @@ impl Key {
         hex::encode(&self.tag()[1..])
     }
 
-    pub(crate) fn derive(&self, purpose: Purpose, context: &[u8]) -> [u8; 32] {
+    pub(crate) fn derive(&self, purpose: KeyPurpose, context: &[u8]) -> [u8; 32] {
         derive(&self.0, purpose.label(), context)
     }
 }
 
-impl std::fmt::Debug for Key {
+impl std::fmt::Debug for MasterKeyBytes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Key({})", self.id())
     }
@@ -179,9 +179,9 @@ impl std::fmt::Debug for Key {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyFile {
     /// The keys, at least one. The first one seals, and all of them open.
-    pub keys: Vec<Key>,
+    pub keys: Vec<MasterKeyBytes>,
     /// The key that will seal after the next `certs rotate-key`, from a line that begins with `next`. It already opens.
-    pub next: Option<Key>,
+    pub next: Option<MasterKeyBytes>,
 }
 
 impl KeyFile {
@@ -190,9 +190,9 @@ impl KeyFile {
         let mut file = Self { keys: Vec::new(), next: None };
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
             match line.strip_prefix("next ") {
-                None => file.keys.push(Key::from_base64(line)?),
+                None => file.keys.push(MasterKeyBytes::from_base64(line)?),
                 Some(_) if file.next.is_some() => return None,
-                Some(key) => file.next = Some(Key::from_base64(key)?),
+                Some(key) => file.next = Some(MasterKeyBytes::from_base64(key)?),
             }
         }
         (!file.keys.is_empty()).then_some(file)
@@ -204,7 +204,7 @@ impl KeyFile {
         keys.chain(self.next.iter().map(|key| format!("next {}\n", key.to_base64()))).collect()
     }
 
-    pub(crate) fn into_keys(self) -> Vec<Key> {
+    pub(crate) fn into_keys(self) -> Vec<MasterKeyBytes> {
         self.keys.into_iter().chain(self.next).collect()
     }
 }
@@ -212,31 +212,31 @@ impl KeyFile {
 impl MasterKey {
     /// Creates a new random key without a file.
     pub fn generate() -> Self {
-        Self::of_keys(vec![Key::generate()])
+        Self::from_keys(vec![MasterKeyBytes::generate()])
     }
 
     /// Loads the keys from their file.
     pub fn load(path: &Path) -> Result<Self, KeyError> {
-        Ok(Self(Arc::new(Ring::load(path, FORM_OF_FILE)?)))
+        Ok(Self(Arc::new(KeyRing::load(path, FORM_OF_FILE)?)))
     }
 
-    fn of_keys(keys: Vec<Key>) -> Self {
-        Self(Arc::new(Ring::without_file(keys, FORM_OF_FILE)))
+    fn from_keys(keys: Vec<MasterKeyBytes>) -> Self {
+        Self(Arc::new(KeyRing::without_file(keys, FORM_OF_FILE)))
     }
 
     /// Derives the key for a purpose. `context` separates keys within it, for example by hour.
-    pub fn derive(&self, purpose: Purpose, context: &[u8]) -> [u8; 32] {
+    pub fn derive(&self, purpose: KeyPurpose, context: &[u8]) -> [u8; 32] {
         self.keys()[0].derive(purpose, context)
     }
 
     /// Seals `plain` for the row named by `identity`: tag, nonce, then ciphertext with its own tag.
-    pub fn seal(&self, purpose: Purpose, identity: &[u8], plain: &[u8]) -> Vec<u8> {
+    pub fn seal(&self, purpose: KeyPurpose, identity: &[u8], plain: &[u8]) -> Vec<u8> {
         let keys = self.keys();
         [keys[0].tag().as_slice(), &seal(&keys[0].derive(purpose, b""), identity, plain)].concat()
     }
 
     /// Opens bytes that [`Self::seal`] returned, whichever key sealed them.
-    pub fn open(&self, purpose: Purpose, identity: &[u8], sealed: &[u8]) -> Result<Vec<u8>, OpenError> {
+    pub fn open(&self, purpose: KeyPurpose, identity: &[u8], sealed: &[u8]) -> Result<Vec<u8>, OpenError> {
         self.0.open(|keys| open_with(keys, purpose, identity, sealed))
     }
 
@@ -246,13 +246,18 @@ impl MasterKey {
     }
 
     /// Returns the keys, the sealing one first. Reads the file again if the last read is older than [`RELOAD_EVERY`].
-    pub fn keys(&self) -> Arc<[Key]> {
+    pub fn keys(&self) -> Arc<[MasterKeyBytes]> {
         self.0.keys()
     }
 }
 
 /// Opens with the key that the tag names, or with any key if there is no tag of ours.
-fn open_with(keys: &[Key], purpose: Purpose, identity: &[u8], sealed: &[u8]) -> Result<Vec<u8>, OpenError> {
+fn open_with(
+    keys: &[MasterKeyBytes],
+    purpose: KeyPurpose,
+    identity: &[u8],
+    sealed: &[u8],
+) -> Result<Vec<u8>, OpenError> {
     if let Some((tag, rest)) = sealed.split_first_chunk::<TAG_LEN>()
         && let Some(key) = keys.iter().find(|key| key.tag() == *tag)
         && let Ok(plain) = open(&key.derive(purpose, b""), identity, rest)
@@ -303,54 +308,54 @@ mod tests {
     #[test]
     fn sealed_rows_open_only_for_their_own_row_purpose_and_key() {
         let key = MasterKey::generate();
-        let sealed = key.seal(Purpose::CodeHost, b"row 1", b"secret");
-        assert_eq!(key.open(Purpose::CodeHost, b"row 1", &sealed), Ok(b"secret".to_vec()));
-        assert_eq!(key.open(Purpose::CodeHost, b"row 2", &sealed), Err(OpenError));
-        assert_eq!(key.open(Purpose::CertificateKeys, b"row 1", &sealed), Err(OpenError));
-        assert_eq!(MasterKey::generate().open(Purpose::CodeHost, b"row 1", &sealed), Err(OpenError));
-        assert_eq!(key.open(Purpose::CodeHost, b"row 1", b"short"), Err(OpenError));
+        let sealed = key.seal(KeyPurpose::CodeHost, b"row 1", b"secret");
+        assert_eq!(key.open(KeyPurpose::CodeHost, b"row 1", &sealed), Ok(b"secret".to_vec()));
+        assert_eq!(key.open(KeyPurpose::CodeHost, b"row 2", &sealed), Err(OpenError));
+        assert_eq!(key.open(KeyPurpose::CertificateKeys, b"row 1", &sealed), Err(OpenError));
+        assert_eq!(MasterKey::generate().open(KeyPurpose::CodeHost, b"row 1", &sealed), Err(OpenError));
+        assert_eq!(key.open(KeyPurpose::CodeHost, b"row 1", b"short"), Err(OpenError));
     }
     #[test]
     fn the_first_key_of_the_file_seals_and_all_of_them_open() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("master.key");
-        let (old, new) = (Key::generate(), Key::generate());
+        let (old, new) = (MasterKeyBytes::generate(), MasterKeyBytes::generate());
         std::fs::write(&path, format!("{}\n", old.to_base64())).unwrap();
         let running = MasterKey::load(&path).unwrap();
-        let by_old = running.seal(Purpose::EnvValues, b"row", b"secret");
+        let by_old = running.seal(KeyPurpose::EnvValues, b"row", b"secret");
         assert_eq!(by_old[..TAG_LEN], old.tag());
 
         // Another program has read the new key first.
         std::fs::write(&path, format!("# exchanged\n{}\n{}\n", new.to_base64(), old.to_base64())).unwrap();
-        let by_new = MasterKey::load(&path).unwrap().seal(Purpose::EnvValues, b"row", b"secret");
+        let by_new = MasterKey::load(&path).unwrap().seal(KeyPurpose::EnvValues, b"row", b"secret");
         assert_eq!(by_new[..TAG_LEN], new.tag());
-        assert_eq!(running.open(Purpose::EnvValues, b"row", &by_new), Ok(b"secret".to_vec()));
-        assert_eq!(running.open(Purpose::EnvValues, b"row", &by_old), Ok(b"secret".to_vec()));
+        assert_eq!(running.open(KeyPurpose::EnvValues, b"row", &by_new), Ok(b"secret".to_vec()));
+        assert_eq!(running.open(KeyPurpose::EnvValues, b"row", &by_old), Ok(b"secret".to_vec()));
         assert_eq!(running.tag(), new.tag(), "it seals with the new key from then on");
 
         // Invalid content changes nothing.
         std::fs::write(&path, "nonsense").unwrap();
         assert!(KeyFile::parse("").is_none() && KeyFile::parse(&format!("next {}", new.to_base64())).is_none());
         assert_eq!(MasterKey::load(&path).err().map(|e| e.to_string().contains("32 bytes")), Some(true));
-        assert_eq!(running.open(Purpose::EnvValues, b"other row", &by_new), Err(OpenError));
-        assert_eq!(running.open(Purpose::EnvValues, b"row", &by_new), Ok(b"secret".to_vec()));
+        assert_eq!(running.open(KeyPurpose::EnvValues, b"other row", &by_new), Err(OpenError));
+        assert_eq!(running.open(KeyPurpose::EnvValues, b"row", &by_new), Ok(b"secret".to_vec()));
     }
 
     #[test]
     fn a_prepared_key_opens_and_does_not_seal() {
-        let (old, next) = (Key::generate(), Key::generate());
+        let (old, next) = (MasterKeyBytes::generate(), MasterKeyBytes::generate());
         let file = KeyFile { keys: vec![old.clone()], next: Some(next.clone()) };
         assert_eq!(KeyFile::parse(&file.to_text()), Some(file.clone()));
-        let master = MasterKey::of_keys(file.into_keys());
+        let master = MasterKey::from_keys(file.into_keys());
         assert_eq!(master.tag(), old.tag());
-        let elsewhere = MasterKey::of_keys(vec![next]).seal(Purpose::EnvValues, b"row", b"secret");
-        assert_eq!(master.open(Purpose::EnvValues, b"row", &elsewhere), Ok(b"secret".to_vec()));
+        let elsewhere = MasterKey::from_keys(vec![next]).seal(KeyPurpose::EnvValues, b"row", b"secret");
+        assert_eq!(master.open(KeyPurpose::EnvValues, b"row", &elsewhere), Ok(b"secret".to_vec()));
     }
 
     #[test]
     fn values_from_before_there_were_key_ids_open() {
         let key = MasterKey::generate();
-        let untagged = seal(&key.derive(Purpose::EnvValues, b""), b"row", b"secret");
-        assert_eq!(key.open(Purpose::EnvValues, b"row", &untagged), Ok(b"secret".to_vec()));
+        let untagged = seal(&key.derive(KeyPurpose::EnvValues, b""), b"row", b"secret");
+        assert_eq!(key.open(KeyPurpose::EnvValues, b"row", &untagged), Ok(b"secret".to_vec()));
     }
 }

@@ -7,51 +7,51 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{Exposure, master_key::KeyError};
+use crate::{FileExposure, master_key::KeyError};
 
 /// The maximum age of a reading of a key file. `certs rotate-key` relies on it.
 pub const RELOAD_EVERY: Duration = Duration::from_secs(2);
 
 /// The keys of one file, the one in use first. Never empty.
-pub(crate) struct Ring<K> {
+pub(crate) struct KeyRing<K> {
     /// `None` for keys without a file.
     path: Option<PathBuf>,
-    form: Form<K>,
-    read: RwLock<Reading<K>>,
+    form: KeyFileFormat<K>,
+    read: RwLock<KeyFileReading<K>>,
 }
 
 /// How to interpret the text of a key file.
-pub(crate) struct Form<K> {
+pub(crate) struct KeyFileFormat<K> {
     /// Parses the keys; returns `None` if the text is not a key file.
     pub parse: fn(&str) -> Option<Vec<K>>,
     /// Creates the error for an invalid file, from its path.
     pub wrong: fn(String) -> KeyError,
 }
 
-struct Reading<K> {
+struct KeyFileReading<K> {
     keys: Arc<[K]>,
-    stamp: Option<Stamp>,
+    stamp: Option<FileStamp>,
     checked_at: Instant,
 }
 
 /// Identifies the version of a file.
-type Stamp = (u64, u64, i64, i64);
+type FileStamp = (u64, u64, i64, i64);
 
-impl<K> Ring<K> {
-    pub(crate) fn without_file(keys: Vec<K>, form: Form<K>) -> Self {
+impl<K> KeyRing<K> {
+    pub(crate) fn without_file(keys: Vec<K>, form: KeyFileFormat<K>) -> Self {
         Self::new(None, keys, None, form)
     }
 
-    pub(crate) fn load(path: &Path, form: Form<K>) -> Result<Self, KeyError> {
+    pub(crate) fn load(path: &Path, form: KeyFileFormat<K>) -> Result<Self, KeyError> {
         let (keys, stamp) = form.read(path)?;
-        if let Some(complaint) = Exposure::of(path).ok().and_then(|exposure| exposure.complaint(path)) {
+        if let Some(complaint) = FileExposure::for_file(path).ok().and_then(|exposure| exposure.warning(path)) {
             tracing::warn!("{complaint}");
         }
         Ok(Self::new(Some(path.to_owned()), keys, Some(stamp), form))
     }
 
-    fn new(path: Option<PathBuf>, keys: Vec<K>, stamp: Option<Stamp>, form: Form<K>) -> Self {
-        let read = RwLock::new(Reading { keys: keys.into(), stamp, checked_at: Instant::now() });
+    fn new(path: Option<PathBuf>, keys: Vec<K>, stamp: Option<FileStamp>, form: KeyFileFormat<K>) -> Self {
+        let read = RwLock::new(KeyFileReading { keys: keys.into(), stamp, checked_at: Instant::now() });
         Self { path, form, read }
     }
 
@@ -62,7 +62,7 @@ impl<K> Ring<K> {
             return Arc::clone(&reading.keys);
         }
         drop(reading);
-        self.read_again();
+        self.reload();
         Arc::clone(&self.read.read().unwrap_or_else(PoisonError::into_inner).keys)
     }
 
@@ -74,12 +74,12 @@ impl<K> Ring<K> {
         if opened.is_ok() {
             return opened;
         }
-        self.read_again();
+        self.reload();
         let now = self.keys();
         if Arc::ptr_eq(&known, &now) { opened } else { open(&now) }
     }
 
-    fn read_again(&self) {
+    fn reload(&self) {
         let Some(path) = &self.path else { return };
         let mut reading = self.read.write().unwrap_or_else(PoisonError::into_inner);
         reading.checked_at = Instant::now();
@@ -100,20 +100,20 @@ impl<K> Ring<K> {
     }
 }
 
-impl<K> Form<K> {
-    fn read(&self, path: &Path) -> Result<(Vec<K>, Stamp), KeyError> {
+impl<K> KeyFileFormat<K> {
+    fn read(&self, path: &Path) -> Result<(Vec<K>, FileStamp), KeyError> {
         let shown = || path.display().to_string();
         // Taken before the text, so that a change in between is noticed at the next check.
         let stamp = stamp(path).map_err(|cause| KeyError::Read { path: shown(), cause })?;
-        if let Ok(exposure @ Exposure::Writable(_)) = Exposure::of(path) {
-            return Err(KeyError::Writable(exposure.complaint(path).unwrap_or_else(shown)));
+        if let Ok(exposure @ FileExposure::Writable(_)) = FileExposure::for_file(path) {
+            return Err(KeyError::Writable(exposure.warning(path).unwrap_or_else(shown)));
         }
         let text = std::fs::read_to_string(path).map_err(|cause| KeyError::Read { path: shown(), cause })?;
         Ok(((self.parse)(&text).ok_or_else(|| (self.wrong)(shown()))?, stamp))
     }
 }
 
-fn stamp(path: &Path) -> std::io::Result<Stamp> {
+fn stamp(path: &Path) -> std::io::Result<FileStamp> {
     let about = std::fs::metadata(path)?;
     Ok((about.ino(), about.len(), about.mtime(), about.mtime_nsec()))
 }

@@ -3,19 +3,19 @@
 
 use subtle::ConstantTimeEq as _;
 
-use crate::{MasterKey, Purpose};
+use crate::{KeyPurpose, MasterKey};
 
 /// The length of a signature, in bytes.
 pub const SIGNATURE_LEN: usize = 32;
 
 impl MasterKey {
     /// Signs `message` for a purpose: HKDF's expansion to one block, which is an HMAC-SHA-256 with a key of our own.
-    pub fn sign(&self, purpose: Purpose, message: &[u8]) -> [u8; SIGNATURE_LEN] {
+    pub fn sign(&self, purpose: KeyPurpose, message: &[u8]) -> [u8; SIGNATURE_LEN] {
         self.derive(purpose, message)
     }
 
     /// Returns whether `signature` is that of `message`, by any of the keys: signatures outlive a key rotation.
-    pub fn is_signature(&self, purpose: Purpose, message: &[u8], signature: &[u8]) -> bool {
+    pub fn is_signature(&self, purpose: KeyPurpose, message: &[u8], signature: &[u8]) -> bool {
         self.keys().iter().any(|key| key.derive(purpose, message).ct_eq(signature).into())
     }
 }
@@ -23,17 +23,17 @@ impl MasterKey {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::master_key::Key;
+    use crate::master_key::MasterKeyBytes;
 
     #[test]
     fn a_signature_is_of_one_message_purpose_and_key() {
         let key = MasterKey::generate();
-        let signature = key.sign(Purpose::DocumentLinks, b"message");
-        assert!(key.is_signature(Purpose::DocumentLinks, b"message", &signature));
-        assert!(!key.is_signature(Purpose::DocumentLinks, b"messagf", &signature));
-        assert!(!key.is_signature(Purpose::DomainClaims, b"message", &signature));
-        assert!(!key.is_signature(Purpose::DocumentLinks, b"message", &signature[..31]));
-        assert!(!MasterKey::generate().is_signature(Purpose::DocumentLinks, b"message", &signature));
+        let signature = key.sign(KeyPurpose::DocumentLinks, b"message");
+        assert!(key.is_signature(KeyPurpose::DocumentLinks, b"message", &signature));
+        assert!(!key.is_signature(KeyPurpose::DocumentLinks, b"messagf", &signature));
+        assert!(!key.is_signature(KeyPurpose::DomainClaims, b"message", &signature));
+        assert!(!key.is_signature(KeyPurpose::DocumentLinks, b"message", &signature[..31]));
+        assert!(!MasterKey::generate().is_signature(KeyPurpose::DocumentLinks, b"message", &signature));
     }
 
     #[test]
@@ -44,10 +44,10 @@ mod tests {
             std::fs::write(&path, lines.join("\n")).unwrap();
             MasterKey::load(&path).unwrap()
         };
-        let [old, new] = [(); 2].map(|()| Key::generate().to_base64());
+        let [old, new] = [(); 2].map(|()| MasterKeyBytes::generate().to_base64());
         let (before, after) = (load(&[&old]), load(&[&new, &old]));
-        let signature = before.sign(Purpose::DocumentLinks, b"message");
-        assert_ne!(after.sign(Purpose::DocumentLinks, b"message"), signature);
-        assert!(after.is_signature(Purpose::DocumentLinks, b"message", &signature));
+        let signature = before.sign(KeyPurpose::DocumentLinks, b"message");
+        assert_ne!(after.sign(KeyPurpose::DocumentLinks, b"message"), signature);
+        assert!(after.is_signature(KeyPurpose::DocumentLinks, b"message", &signature));
     }
 }

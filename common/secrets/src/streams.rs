@@ -11,7 +11,7 @@
 use rand::RngExt as _;
 
 use crate::{
-    MasterKey, Purpose,
+    KeyPurpose, MasterKey,
     master_key::{OpenError, TAG_LEN, open, seal},
 };
 
@@ -49,7 +49,7 @@ pub struct ChunkLength {
 
 impl MasterKey {
     /// Begins a sealed stream, and returns its header.
-    pub fn seal_stream(&self, purpose: Purpose) -> (Vec<u8>, StreamSealer) {
+    pub fn seal_stream(&self, purpose: KeyPurpose) -> (Vec<u8>, StreamSealer) {
         let mut salt = [0; SALT_LEN];
         rand::rng().fill(&mut salt);
         let keys = self.keys();
@@ -59,7 +59,7 @@ impl MasterKey {
     }
 
     /// Begins to open a stream by its header, with whichever key sealed it.
-    pub fn open_stream(&self, purpose: Purpose, header: &[u8; HEADER_LEN]) -> Result<StreamOpener, OpenError> {
+    pub fn open_stream(&self, purpose: KeyPurpose, header: &[u8; HEADER_LEN]) -> Result<StreamOpener, OpenError> {
         let (tag, salt) = header.split_at(TAG_LEN);
         let keys = self.keys();
         let key = keys.iter().find(|key| key.tag() == tag).ok_or(OpenError)?;
@@ -133,10 +133,10 @@ mod tests {
     #[test]
     fn a_stream_opens_in_its_own_order_and_to_its_own_end_only() {
         let key = MasterKey::generate();
-        let (header, mut sealer) = key.seal_stream(Purpose::Backups);
+        let (header, mut sealer) = key.seal_stream(KeyPurpose::Backups);
         let chunks = [sealer.seal(b"one", false), sealer.seal(&vec![2; CHUNK_BYTES], false), sealer.seal(b"", true)];
         let header: &[u8; HEADER_LEN] = header.as_slice().try_into().unwrap();
-        let opener = || key.open_stream(Purpose::Backups, header).unwrap();
+        let opener = || key.open_stream(KeyPurpose::Backups, header).unwrap();
 
         let mut opening = opener();
         let opened: Vec<_> = chunks
@@ -154,9 +154,9 @@ mod tests {
         let mut damaged = sealed[0].to_vec();
         damaged[30] ^= 1;
         assert_eq!(opener().open(&damaged, false), Err(OpenError));
-        let mut of_another_purpose = key.open_stream(Purpose::EnvValues, header).unwrap();
+        let mut of_another_purpose = key.open_stream(KeyPurpose::EnvValues, header).unwrap();
         assert_eq!(of_another_purpose.open(sealed[0], false), Err(OpenError));
-        assert!(MasterKey::generate().open_stream(Purpose::Backups, header).is_err());
+        assert!(MasterKey::generate().open_stream(KeyPurpose::Backups, header).is_err());
         assert!(ChunkLength::parse([255; 4]).is_err());
     }
 }

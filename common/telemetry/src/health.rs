@@ -15,10 +15,10 @@ use http::StatusCode;
 
 /// Whether a program is ready for requests. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct Health(Arc<Mutex<State>>);
+pub struct Health(Arc<Mutex<HealthState>>);
 
 #[derive(Default)]
-struct State {
+struct HealthState {
     name: String,
     version: &'static str,
     missing: BTreeSet<&'static str>,
@@ -30,7 +30,7 @@ impl Health {
     /// Creates the health of the program `name`, which is not ready until each of `requirements` is met.
     pub fn new(name: String, version: &'static str, requirements: &[&'static str]) -> Self {
         let missing = requirements.iter().copied().collect();
-        Self(Arc::new(Mutex::new(State { name, version, missing, ..State::default() })))
+        Self(Arc::new(Mutex::new(HealthState { name, version, missing, ..HealthState::default() })))
     }
 
     /// Sets whether a requirement is met.
@@ -83,7 +83,7 @@ impl Health {
         (status, body.to_string())
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, HealthState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

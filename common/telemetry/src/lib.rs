@@ -10,13 +10,13 @@ pub mod process;
 pub mod reload;
 pub mod text;
 
-pub use outage::{Line, Outage};
+pub use outage::{OutageLine, OutageLog};
 
 use tracing_subscriber::{EnvFilter, fmt};
 
 /// The version and commit of a program: the constants that the crate `buildinfo` sets for its package.
 #[derive(Debug, Clone, Copy)]
-pub struct Build {
+pub struct BuildInfo {
     /// The package's version.
     pub version: &'static str,
     /// The commit.
@@ -60,7 +60,7 @@ pub fn one_line(error: &anyhow::Error) -> String {
 }
 
 /// Formats a number with its noun, such as `1 pack` and `2 packs`.
-pub fn counted(number: impl TryInto<u64>, one: &str, more: &str) -> String {
+pub fn format_count(number: impl TryInto<u64>, one: &str, more: &str) -> String {
     let number = number.try_into().unwrap_or(u64::MAX);
     format!("{number} {}", if number == 1 { one } else { more })
 }

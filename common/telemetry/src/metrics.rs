@@ -15,7 +15,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::{net::TcpListener, sync::Semaphore, time::timeout};
 
-use crate::{Build, health::Health, process::Process};
+use crate::{BuildInfo, health::Health, process::ProcessStats};
 
 /// The limit of concurrent connections. More than Prometheus needs, so that slow readers leave room for others.
 const READERS: usize = 64;
@@ -32,30 +32,30 @@ const FORMAT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// Writes metrics to the page at each request: see [`crate::text`].
-pub type Section = Box<dyn Fn(&mut String) + Send + Sync>;
+pub type PageSection = Box<dyn Fn(&mut String) + Send + Sync>;
 
 /// A listener for the page of metrics.
-pub struct Exporter {
+pub struct MetricsExporter {
     address: SocketAddr,
     /// `None` while another process listens there.
     listener: Option<std::net::TcpListener>,
-    page: Page,
+    page: MetricsPage,
 }
 
-struct Page {
+struct MetricsPage {
     recorded: PrometheusHandle,
-    sections: Vec<Section>,
+    sections: Vec<PageSection>,
     health: Health,
 }
 
-impl Exporter {
+impl MetricsExporter {
     /// Listens on `address` and records every metric from now on. Call it once, before anything is counted.
-    pub fn start(address: SocketAddr, build: Build, health: Health) -> anyhow::Result<Self> {
+    pub fn start(address: SocketAddr, build: BuildInfo, health: Health) -> anyhow::Result<Self> {
         Self::record(address, Some(listen(address)?), build, health)
     }
 
     /// Like [`start`](Self::start), but listens on `address` only once no other process does.
-    pub fn start_when_free(address: SocketAddr, build: Build, health: Health) -> anyhow::Result<Self> {
+    pub fn start_when_free(address: SocketAddr, build: BuildInfo, health: Health) -> anyhow::Result<Self> {
         let listener = match listen(address) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => None,
             listener => Some(listener?),
@@ -66,7 +66,7 @@ impl Exporter {
     fn record(
         address: SocketAddr,
         listener: Option<std::net::TcpListener>,
-        build: Build,
+        build: BuildInfo,
         health: Health,
     ) -> anyhow::Result<Self> {
         let builder = PrometheusBuilder::new().set_buckets_for_metric(Matcher::Suffix("_seconds".into()), &SECONDS)?;
@@ -85,11 +85,11 @@ impl Exporter {
         );
         metrics::gauge!("svc_build_info", "version" => build.version, "commit" => build.commit).set(1);
         describe_dependencies();
-        Ok(Self { address, listener, page: Page { recorded: handle, sections: Vec::new(), health } })
+        Ok(Self { address, listener, page: MetricsPage { recorded: handle, sections: Vec::new(), health } })
     }
 
     /// Adds a section that is written at each request of the page.
-    pub fn add_section(&mut self, section: Section) {
+    pub fn add_section(&mut self, section: PageSection) {
         self.page.sections.push(section);
     }
 
@@ -176,7 +176,7 @@ async fn listen_when_free(address: SocketAddr) -> std::net::TcpListener {
     }
 }
 
-impl Page {
+impl MetricsPage {
     fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         let path = request.uri().path();
         let mut response = Response::new(Full::default());
@@ -205,7 +205,7 @@ impl Page {
 
     fn metrics(&self) -> String {
         let mut text = self.recorded.render();
-        Process::read().write(&mut text);
+        ProcessStats::read().write(&mut text);
         for section in &self.sections {
             section(&mut text);
         }

@@ -2,14 +2,14 @@
 
 use std::fs;
 
-use crate::text::{Kind, family};
+use crate::text::{MetricKind, family};
 
 /// Clock ticks per second in `/proc`: `USER_HZ`, the same on every current Linux machine.
 const TICKS: f64 = 100.0;
 
 /// The resource use of this process, from `/proc`.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Process {
+pub struct ProcessStats {
     /// CPU time in seconds.
     pub cpu_seconds: f64,
     /// Resident memory in bytes.
@@ -22,7 +22,7 @@ pub struct Process {
     start: f64,
 }
 
-impl Process {
+impl ProcessStats {
     /// Reads the resource use of this process. Values that cannot be read are zero.
     #[expect(clippy::cast_precision_loss, reason = "figures for people")]
     pub fn read() -> Self {
@@ -51,13 +51,28 @@ impl Process {
     pub(crate) fn write(&self, page: &mut String) {
         let whole = |value: u64| value as f64;
         for (name, kind, help, value) in [
-            ("process_cpu_seconds_total", Kind::Counter, "Time that the process had on a core.", self.cpu_seconds),
-            ("process_resident_memory_bytes", Kind::Gauge, "Memory that is resident.", whole(self.resident_bytes)),
-            ("process_virtual_memory_bytes", Kind::Gauge, "Address space.", whole(self.virtual_bytes)),
-            ("process_threads", Kind::Gauge, "Threads.", whole(self.threads)),
-            ("process_open_fds", Kind::Gauge, "Files and sockets that are open.", whole(self.open_files)),
-            ("process_max_fds", Kind::Gauge, "Files and sockets that may be open.", whole(self.most_files)),
-            ("process_start_time_seconds", Kind::Gauge, "Start of the process, in seconds since 1970.", self.start),
+            (
+                "process_cpu_seconds_total",
+                MetricKind::Counter,
+                "Time that the process had on a core.",
+                self.cpu_seconds,
+            ),
+            (
+                "process_resident_memory_bytes",
+                MetricKind::Gauge,
+                "Memory that is resident.",
+                whole(self.resident_bytes),
+            ),
+            ("process_virtual_memory_bytes", MetricKind::Gauge, "Address space.", whole(self.virtual_bytes)),
+            ("process_threads", MetricKind::Gauge, "Threads.", whole(self.threads)),
+            ("process_open_fds", MetricKind::Gauge, "Files and sockets that are open.", whole(self.open_files)),
+            ("process_max_fds", MetricKind::Gauge, "Files and sockets that may be open.", whole(self.most_files)),
+            (
+                "process_start_time_seconds",
+                MetricKind::Gauge,
+                "Start of the process, in seconds since 1970.",
+                self.start,
+            ),
         ] {
             family(page, name, kind, help, [(Vec::new(), value)]);
         }
@@ -76,7 +91,7 @@ mod tests {
 
     #[test]
     fn this_process_is_known() {
-        let process = Process::read();
+        let process = ProcessStats::read();
         assert!(process.resident_bytes > 1024 * 1024 && process.virtual_bytes >= process.resident_bytes, "{process:?}");
         assert!(
             process.threads > 0 && process.open_files > 2 && process.most_files >= process.open_files,

@@ -1,4 +1,4 @@
-//! Reloads the configuration at each SIGHUP and reports the outcome. Start with [`Hangups`].
+//! Reloads the configuration at each SIGHUP and reports the outcome. Start with [`HangupSignals`].
 
 use std::{
     io,
@@ -16,7 +16,7 @@ pub(crate) const RELOADS: &str = "svc_config_reloads_total";
 
 /// The keys that a reload has changed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct TakenOver {
+pub struct ReloadedKeys {
     /// Keys whose new values are in use.
     pub changed: Vec<&'static str>,
     /// Keys whose new values take effect at the next start.
@@ -25,9 +25,9 @@ pub struct TakenOver {
 
 /// The SIGHUPs of this process, which would otherwise end it.
 #[derive(Debug)]
-pub struct Hangups(Signal);
+pub struct HangupSignals(Signal);
 
-impl Hangups {
+impl HangupSignals {
     /// Starts listening for SIGHUP.
     pub fn listen() -> io::Result<Self> {
         signal(SignalKind::hangup()).map(Self)
@@ -35,7 +35,7 @@ impl Hangups {
 
     /// Calls `reload` at each signal, on a thread that may block, and logs the outcome, while the future is polled. A
     /// panic is logged, and the next signal calls `reload` again.
-    pub async fn run(mut self, reload: impl FnMut() -> anyhow::Result<TakenOver> + Send + 'static) {
+    pub async fn run(mut self, reload: impl FnMut() -> anyhow::Result<ReloadedKeys> + Send + 'static) {
         let reload = Arc::new(Mutex::new(reload));
         while self.0.recv().await.is_some() {
             let reload = reload.clone();
@@ -45,16 +45,16 @@ impl Hangups {
                 (*reload)()
             });
             match reading.await {
-                Ok(Ok(TakenOver { changed, waiting })) => taken_over(&changed, &waiting),
-                Ok(Err(error)) => refused(&error),
-                Err(_) => panicked(),
+                Ok(Ok(ReloadedKeys { changed, waiting })) => log_reloaded(&changed, &waiting),
+                Ok(Err(error)) => log_refused(&error),
+                Err(_) => log_panicked(),
             }
         }
     }
 }
 
 /// Reports an accepted configuration: the keys with new values, and those that take effect at the next start.
-fn taken_over(changed: &[&str], waiting: &[&str]) {
+fn log_reloaded(changed: &[&str], waiting: &[&str]) {
     metrics::counter!(RELOADS, "outcome" => "taken_over").increment(1);
     for key in waiting {
         tracing::warn!("`{key}` takes effect at the next start");
@@ -66,12 +66,12 @@ fn taken_over(changed: &[&str], waiting: &[&str]) {
 }
 
 /// Reports a rejected configuration, for a reason that would end the program at startup; the old one stays.
-fn refused(error: &anyhow::Error) {
+fn log_refused(error: &anyhow::Error) {
     metrics::counter!(RELOADS, "outcome" => "refused").increment(1);
     tracing::error!("the configuration was read again and refused, so that nothing has changed: {}", one_line(error));
 }
 
-fn panicked() {
+fn log_panicked() {
     metrics::counter!(RELOADS, "outcome" => "refused").increment(1);
     tracing::error!(
         "reading the configuration again failed by a bug of this program (it panicked), which may have taken over a part of it; it goes \
@@ -92,11 +92,11 @@ mod tests {
     #[tokio::test]
     async fn a_panic_does_not_end_it() {
         let calls = Arc::<AtomicUsize>::default();
-        let hangups = Hangups::listen().unwrap();
+        let hangups = HangupSignals::listen().unwrap();
         let counted = calls.clone();
         let running = tokio::spawn(hangups.run(move || {
             assert!(counted.fetch_add(1, Ordering::SeqCst) > 0, "the first one panics");
-            Ok(TakenOver::default())
+            Ok(ReloadedKeys::default())
         }));
         for call in 1..=2 {
             let sent = Command::new("kill").args(["-HUP", &std::process::id().to_string()]).status().unwrap();

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 /// The type of a metric in Prometheus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricKind {
     /// A value that only rises.
     Counter,
     /// A value that rises and falls.
@@ -15,7 +15,7 @@ pub enum Kind {
 pub fn family<'a>(
     page: &mut String,
     name: &str,
-    kind: Kind,
+    kind: MetricKind,
     help: &str,
     samples: impl IntoIterator<Item = (Vec<(&'static str, &'a str)>, f64)>,
 ) {
@@ -24,8 +24,8 @@ pub fn family<'a>(
         return;
     }
     let kind = match kind {
-        Kind::Counter => "counter",
-        Kind::Gauge => "gauge",
+        MetricKind::Counter => "counter",
+        MetricKind::Gauge => "gauge",
     };
     // Writing to a `String` does not fail.
     let _ = write!(page, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
@@ -48,9 +48,9 @@ mod tests {
     #[test]
     fn a_label_cannot_break_out_of_its_line() {
         let mut page = String::new();
-        family(&mut page, "x", Kind::Gauge, "Help.", [(vec![("name", "a\"b\\\nc")], 1.5), (vec![], 2.0)]);
+        family(&mut page, "x", MetricKind::Gauge, "Help.", [(vec![("name", "a\"b\\\nc")], 1.5), (vec![], 2.0)]);
         assert_eq!(page, "# HELP x Help.\n# TYPE x gauge\nx{name=\"a\\\"b\\\\\\nc\"} 1.5\nx 2\n\n");
-        family(&mut page, "y", Kind::Gauge, "Help.", []);
+        family(&mut page, "y", MetricKind::Gauge, "Help.", []);
         assert!(!page.contains('y'));
     }
 }

@@ -1,8 +1,8 @@
 //! Counts what each client used of this edge within the last minute: in memory only, and discarded after it.
 //!
-//! A connection counts into its client's [`Tally`] without a lookup; for a visitor behind a trusted proxy, each request
+//! A connection counts into its client's [`ClientTally`] without a lookup; for a visitor behind a trusted proxy, each request
 //! looks up the tally, and adds the length of its response. [`report`] tells an operator which clients use the most.
-//! This module refuses no requests. Start with [`Talkers`].
+//! This module refuses no requests. Start with [`TopClients`].
 
 mod report;
 
@@ -24,13 +24,13 @@ use crate::{limits, metrics};
 
 /// The clients of the last minute.
 #[derive(Debug, Default)]
-pub struct Talkers {
-    clients: Mutex<HashMap<Client, Talker>>,
+pub struct TopClients {
+    clients: Mutex<HashMap<Client, TrackedClient>>,
 }
 
 /// The use of a client since it was first counted. Shared by its connections.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct ClientTally {
     connections: AtomicU64,
     requests: AtomicU64,
     bytes: AtomicU64,
@@ -38,50 +38,50 @@ pub struct Tally {
 }
 
 #[derive(Debug, Default)]
-struct Talker {
-    tally: Arc<Tally>,
+struct TrackedClient {
+    tally: Arc<ClientTally>,
     /// The totals at the last ticks, oldest first: the first is of a minute ago.
-    past: VecDeque<Counts>,
+    past: VecDeque<UsageCounts>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Counts {
+struct UsageCounts {
     connections: u64,
     requests: u64,
     bytes: u64,
     refusals: u64,
 }
 
-impl Tally {
-    pub(crate) fn connected(&self) {
+impl ClientTally {
+    pub(crate) fn count_connection(&self) {
         self.connections.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn asked(&self) {
+    pub(crate) fn count_request(&self) {
         self.requests.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn sent(&self, bytes: usize) {
+    pub(crate) fn count_bytes(&self, bytes: usize) {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     /// Counts a connection or a request that was refused because the client has used up its share.
-    pub(crate) fn refused(&self) {
+    pub(crate) fn count_refusal(&self) {
         self.refusals.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn counts(&self) -> Counts {
+    fn counts(&self) -> UsageCounts {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let Self { connections, requests, bytes, refusals } = self;
-        Counts { connections: of(connections), requests: of(requests), bytes: of(bytes), refusals: of(refusals) }
+        UsageCounts { connections: of(connections), requests: of(requests), bytes: of(bytes), refusals: of(refusals) }
     }
 }
 
-impl Talker {
-    fn lately(&self) -> Counts {
+impl TrackedClient {
+    fn last_minute(&self) -> UsageCounts {
         let minute_ago = self.past.front().filter(|_| self.past.len() >= limits::TALKERS_TICKS);
         let (now, then) = (self.tally.counts(), minute_ago.copied().unwrap_or_default());
-        Counts {
+        UsageCounts {
             connections: now.connections - then.connections,
             requests: now.requests - then.requests,
             bytes: now.bytes - then.bytes,
@@ -95,9 +95,9 @@ impl Talker {
     }
 }
 
-impl Talkers {
+impl TopClients {
     /// Returns the tally of the client at `address`. Beyond [`limits::TALKERS`] clients, a new one's is not recorded.
-    pub(crate) fn tally(&self, address: IpAddr) -> Arc<Tally> {
+    pub(crate) fn tally(&self, address: IpAddr) -> Arc<ClientTally> {
         let mut clients = self.clients();
         let client = Client::from(address);
         match clients.get(&client) {
@@ -119,9 +119,9 @@ impl Talkers {
 
     fn tick(&self) {
         let mut clients = self.clients();
-        let mut most = Counts::default();
+        let mut most = UsageCounts::default();
         clients.retain(|_, talker| {
-            let lately = talker.lately();
+            let lately = talker.last_minute();
             most.requests = most.requests.max(lately.requests);
             most.bytes = most.bytes.max(lately.bytes);
             most.refusals = most.refusals.max(lately.refusals);
@@ -129,7 +129,7 @@ impl Talkers {
                 talker.past.pop_front();
             }
             talker.past.push_back(talker.tally.counts());
-            lately != Counts::default() || talker.open() > 0
+            lately != UsageCounts::default() || talker.open() > 0
         });
         let known = clients.len();
         drop(clients);
@@ -147,13 +147,13 @@ impl Talkers {
     fn top(&self, count: usize) -> Vec<ClientCounts> {
         let mut top: Vec<_> = {
             let clients = self.clients();
-            clients.iter().map(|(client, talker)| (*client, talker.open(), talker.lately())).collect()
+            clients.iter().map(|(client, talker)| (*client, talker.open(), talker.last_minute())).collect()
         };
         top.sort_unstable_by_key(|(client, open, lately)| {
             (std::cmp::Reverse((lately.requests + lately.refusals, lately.bytes, *open)), *client)
         });
         top.truncate(count);
-        let counts = |(client, open, lately): (Client, usize, Counts)| ClientCounts {
+        let counts = |(client, open, lately): (Client, usize, UsageCounts)| ClientCounts {
             client: client.to_string(),
             open: open as u64,
             connections: lately.connections,
@@ -164,7 +164,7 @@ impl Talkers {
         top.into_iter().map(counts).collect()
     }
 
-    fn clients(&self) -> MutexGuard<'_, HashMap<Client, Talker>> {
+    fn clients(&self) -> MutexGuard<'_, HashMap<Client, TrackedClient>> {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -179,12 +179,12 @@ mod tests {
 
     #[test]
     fn the_greediest_come_first_and_are_forgotten_after_a_minute() {
-        let talkers = Talkers::default();
+        let talkers = TopClients::default();
         for last in 1..=5 {
             let tally = talkers.tally(address(last));
-            tally.connected();
-            (0..last).for_each(|_| tally.asked());
-            tally.sent(1_000);
+            tally.count_connection();
+            (0..last).for_each(|_| tally.count_request());
+            tally.count_bytes(1_000);
         }
         let held = talkers.tally(address(1));
         let top = talkers.top(2);
@@ -205,9 +205,9 @@ mod tests {
 
     #[test]
     fn so_many_are_known_and_no_more() {
-        let talkers = Talkers::default();
+        let talkers = TopClients::default();
         for number in 0..u32::try_from(limits::TALKERS).unwrap() + 10 {
-            talkers.tally(std::net::Ipv4Addr::from_bits(number).into()).asked();
+            talkers.tally(std::net::Ipv4Addr::from_bits(number).into()).count_request();
         }
         assert_eq!(talkers.clients().len(), limits::TALKERS);
     }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use fairness::budget::Account;
+use fairness::budget::BudgetAccount;
 use http::StatusCode;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
@@ -14,23 +14,23 @@ use crate::{
     gateway,
     http::{BodyError, SiteBody},
     limits::BLOCK_BYTES,
-    platform::HandedBody,
-    traffic::Counted,
+    platform::AdminBody,
+    traffic::CountedBody,
 };
 
 /// The body of any response. An enum rather than a box, because every request has one.
-pub enum Body {
+pub enum ResponseBody {
     /// One of our own pages, or a site's response that needs no more counting.
     Site(SiteBody),
     /// A site's response whose traffic is counted.
-    Counted(Counted),
+    Counted(CountedBody),
     /// A response of the platform, handed on as it arrives.
-    Handed(HandedBody),
+    Handed(AdminBody),
     /// A response of the AI gateway.
-    Gateway(gateway::Body),
+    Gateway(gateway::GatewayBody),
 }
 
-impl Body {
+impl ResponseBody {
     /// Returns whether the length is known and the caller chooses how many bytes to read. Others return what arrived.
     pub(crate) fn is_pulled(&self) -> bool {
         matches!(self, Self::Site(_) | Self::Counted(_))
@@ -58,7 +58,7 @@ impl Body {
 
     /// Polls for the number of bytes that the pace allows now; unlimited without a pace.
     pub(crate) fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<usize> {
-        self.of_site().map_or(Poll::Ready(usize::MAX), |body| body.poll_room(cx))
+        self.site_body_mut().map_or(Poll::Ready(usize::MAX), |body| body.poll_room(cx))
     }
 
     /// Polls for the next bytes: of a pulled body, at least one and at most `most`.
@@ -83,28 +83,28 @@ impl Body {
     }
 
     /// Allows a streamed body to read ahead, charged to `account`.
-    pub(crate) fn read_ahead(&mut self, account: &Account) {
-        if let Some(body) = self.of_site() {
+    pub(crate) fn read_ahead(&mut self, account: &BudgetAccount) {
+        if let Some(body) = self.site_body_mut() {
             body.read_ahead(account);
         }
     }
 
     /// Releases bytes that can be read again, while the client does not read.
     pub(crate) fn park(&mut self) {
-        if let Some(body) = self.of_site() {
+        if let Some(body) = self.site_body_mut() {
             body.park();
         }
     }
 
     /// Replaces the body with a page of ours, before any of it was sent.
-    pub(super) fn replaced(self, status: StatusCode, page: SiteBody) -> Self {
+    pub(super) fn replaced_by_page(self, status: StatusCode, page: SiteBody) -> Self {
         match self {
-            Self::Counted(body) => Self::Counted(body.replaced(status, page)),
+            Self::Counted(body) => Self::Counted(body.replace_with(status, page)),
             _ => Self::Site(page),
         }
     }
 
-    fn of_site(&mut self) -> Option<&mut SiteBody> {
+    fn site_body_mut(&mut self) -> Option<&mut SiteBody> {
         match self {
             Self::Site(body) => Some(body),
             Self::Counted(body) => Some(body.body_mut()),
@@ -113,13 +113,13 @@ impl Body {
     }
 }
 
-impl From<SiteBody> for Body {
+impl From<SiteBody> for ResponseBody {
     fn from(body: SiteBody) -> Self {
         Self::Site(body)
     }
 }
 
-impl HttpBody for Body {
+impl HttpBody for ResponseBody {
     type Data = Bytes;
     type Error = Box<dyn std::error::Error + Send + Sync>;
 

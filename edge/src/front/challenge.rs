@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use http::{HeaderValue, Method, Response, Uri, header};
 
-use super::{Front, Place};
+use super::{HostRouter, ResolvedHost};
 use crate::{
     http::{SiteBody, Visitor, pages},
     limits,
@@ -23,24 +23,24 @@ pub(super) fn token<'r>(method: &Method, uri: &'r Uri) -> Option<&'r str> {
     (is_token && matches!(*method, Method::GET | Method::HEAD)).then_some(token)
 }
 
-impl Front {
+impl HostRouter {
     /// Returns the response to a challenge at `place`, if there is one. If it cannot be read, the site there answers as
     /// usual; without a site, the authority receives a response to retry.
-    pub(super) async fn challenged(
+    pub(super) async fn challenge_response(
         &self,
-        place: &Place,
+        place: &ResolvedHost,
         method: &Method,
         token: &str,
         visitor: Visitor,
     ) -> Option<Response<SiteBody>> {
-        if !place.can_be_proved() {
+        if !place.is_provable() {
             return None;
         }
         let asker = visitor.address.into();
         let is_own_site = place.is_own && place.site().is_some();
         match self.challenges.over_http(&place.host, token, asker).await {
             Ok(Some(answer)) => Some(pages::seen_by(method, key_authorization(answer))),
-            Ok(None) => is_own_site.then(|| pages::seen_by(method, pages::plain(http::StatusCode::NOT_FOUND))),
+            Ok(None) => is_own_site.then(|| pages::seen_by(method, pages::empty_response(http::StatusCode::NOT_FOUND))),
             Err(error) => {
                 if !is_own_site
                     && let Some(key) = place.site()
@@ -56,7 +56,7 @@ impl Front {
 }
 
 fn key_authorization(answer: String) -> Response<SiteBody> {
-    let mut response = pages::plain(http::StatusCode::OK);
+    let mut response = pages::empty_response(http::StatusCode::OK);
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
     response.headers_mut().insert(header::CONTENT_LENGTH, answer.len().into());
     *response.body_mut() = Bytes::from(answer).into();

@@ -1,7 +1,7 @@
 //! The front: determines which place a request is for, and dispatches it.
 //!
 //! The content of responses is decided in the modules below: sites, gateway, platform. [`host`] reads the host,
-//! [`place`] classifies it. Start with [`Front::answer`].
+//! [`resolve_place`] classifies it. Start with [`HostRouter::answer`].
 
 mod body;
 mod challenge;
@@ -18,32 +18,32 @@ use bytes::Bytes;
 use config::{Config, HttpMode};
 use domain::{
     Timestamp,
-    addresses::{Addresses, HostKey, HostKind},
+    addresses::{HostKey, HostKind, PlatformAddresses},
     site::Site,
 };
 use fairness::{
     Client,
-    budget::{Account, Budget},
+    budget::{BudgetAccount, ByteBudget},
 };
 use http::{HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
-use telemetry::{Line, Outage};
+use telemetry::{OutageLine, OutageLog};
 
-pub(crate) use self::refusal::{Form, cookies_too_large};
+pub(crate) use self::refusal::{ResponseForm, cookies_too_large};
 pub use self::{
-    body::Body,
-    place::{Connection, Place},
-    settings::Settings,
+    body::ResponseBody,
+    place::{ClientConnection, ResolvedHost},
+    settings::FrontSettings,
 };
 use crate::{
-    clients::Talkers,
+    clients::TopClients,
     gateway::Gateway,
-    http::{BodyError, Fault, SERVER, SiteBody, Visit, Visitor, drain, pages, pinned},
+    http::{BodyError, HttpFault, SERVER, SiteBody, Visit, Visitor, drain, pages, pinned},
     limits,
-    memory::{Challenges, RecallError, Recollection, Routes},
+    memory::{CacheReadError, Cached, ChallengeReader, RouteCache},
     metrics,
-    platform::{Platform, PublicName},
-    sites::Sites,
-    traffic::{Claim, Country, Requested, Traffic},
+    platform::{PlatformProxy, PublicName},
+    sites::SiteService,
+    traffic::{ClientClaim, CountedRequest, Country, TrafficCounter},
 };
 
 /// `Strict-Transport-Security` under our own domains: the customary year.
@@ -53,23 +53,23 @@ const HSTS: HeaderValue = HeaderValue::from_static("max-age=31536000");
 const HSTS_ELSEWHERE: HeaderValue = HeaderValue::from_static("max-age=2592000");
 
 /// Dispatches requests to sites, the gateway and the platform.
-pub struct Front {
-    addresses: Addresses,
-    routes: Arc<Routes>,
-    challenges: Arc<Challenges>,
-    sites: Sites,
-    platform: Platform,
+pub struct HostRouter {
+    addresses: PlatformAddresses,
+    routes: Arc<RouteCache>,
+    challenges: Arc<ChallengeReader>,
+    sites: SiteService,
+    platform: PlatformProxy,
     gateway: Arc<Gateway>,
-    talkers: Arc<Talkers>,
+    talkers: Arc<TopClients>,
     /// `None` if traffic is not counted.
-    traffic: Option<&'static Traffic>,
-    budget: Budget,
-    settings: ArcSwap<Settings>,
+    traffic: Option<&'static TrafficCounter>,
+    budget: ByteBudget,
+    settings: ArcSwap<FrontSettings>,
     /// The port of our public HTTPS addresses, if it is not 443.
     public_port: Option<u16>,
 }
 
-enum Found {
+enum RouteTarget {
     Site(Arc<Site>),
     Platform,
     Gateway,
@@ -77,19 +77,19 @@ enum Found {
     Nothing(Box<Response<SiteBody>>),
 }
 
-impl Front {
+impl HostRouter {
     /// Creates a front over the given services. Site visits are counted in `traffic` when it is `Some`.
     #[expect(clippy::too_many_arguments, reason = "the parts of the program, each named where it is made")]
     pub fn new(
         config: &Config,
-        routes: Arc<Routes>,
-        challenges: Arc<Challenges>,
-        sites: Sites,
-        platform: Platform,
+        routes: Arc<RouteCache>,
+        challenges: Arc<ChallengeReader>,
+        sites: SiteService,
+        platform: PlatformProxy,
         gateway: Arc<Gateway>,
-        budget: Budget,
-        talkers: Arc<Talkers>,
-        traffic: Option<&'static Traffic>,
+        budget: ByteBudget,
+        talkers: Arc<TopClients>,
+        traffic: Option<&'static TrafficCounter>,
     ) -> anyhow::Result<Self> {
         Ok(Self {
             addresses: config.site.addresses(),
@@ -101,23 +101,23 @@ impl Front {
             talkers,
             traffic,
             budget,
-            settings: ArcSwap::from_pointee(Settings::of(&config.edge, None)?),
+            settings: ArcSwap::from_pointee(FrontSettings::from_config(&config.edge, None)?),
             public_port: config.site.base_url.port(),
         })
     }
 
     /// Returns the current settings. Do not hold them across an await.
-    pub(crate) fn settings(&self) -> Guard<Arc<Settings>> {
+    pub(crate) fn settings(&self) -> Guard<Arc<FrontSettings>> {
         self.settings.load()
     }
 
     /// Replaces the settings, for future requests and connections.
-    pub(crate) fn use_settings(&self, settings: Settings) {
+    pub(crate) fn use_settings(&self, settings: FrontSettings) {
         self.settings.store(Arc::new(settings));
     }
 
     /// Returns the account of a connection from `peer`. A trusted proxy does not count as a client.
-    pub fn account(&self, peer: IpAddr) -> Account {
+    pub fn account(&self, peer: IpAddr) -> BudgetAccount {
         self.budget.account((!self.settings().trusted.contains(peer)).then(|| Client::from(peer)))
     }
 
@@ -141,7 +141,7 @@ impl Front {
         &self.gateway
     }
 
-    pub(crate) fn platform(&self) -> &Platform {
+    pub(crate) fn platform(&self) -> &PlatformProxy {
         &self.platform
     }
 
@@ -151,67 +151,71 @@ impl Front {
 
     /// Returns the place that `peer` named in the TLS handshake. `None` for a trusted proxy, which sends all its
     /// visitors' requests over few connections, whatever name it gave.
-    pub fn connected_place(&self, peer: IpAddr, server_name: &str) -> Option<Arc<Place>> {
+    pub fn connected_place(&self, peer: IpAddr, server_name: &str) -> Option<Arc<ResolvedHost>> {
         if self.settings().trusted.contains(peer) {
             return None;
         }
-        Some(Arc::new(Place::of(&self.addresses, &server_name.to_ascii_lowercase())))
+        Some(Arc::new(ResolvedHost::classify(&self.addresses, &server_name.to_ascii_lowercase())))
     }
 
     /// Answers a request.
-    pub async fn answer<B>(&self, request: Request<B>, connection: &Connection) -> Response<Body>
+    pub async fn answer<B>(&self, request: Request<B>, connection: &ClientConnection) -> Response<ResponseBody>
     where
         B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + Unpin + 'static,
     {
         let (visitor, http_mode) = {
             let settings = self.settings();
-            (Visitor::of(connection.peer, connection.tls, request.headers(), &settings.trusted), settings.http_mode)
+            (
+                Visitor::from_request(connection.peer, connection.tls, request.headers(), &settings.trusted),
+                settings.http_mode,
+            )
         };
         // A trusted proxy's connection is counted for no client, so what its visitors receive is counted here.
         let proxied = (visitor.address != connection.peer).then(|| self.talkers.tally(visitor.address));
         if let Some(tally) = &proxied {
-            tally.asked();
+            tally.count_request();
         }
-        let (is_platform, mut response) = match host::of(request.version(), request.uri(), request.headers()) {
+        let (is_platform, mut response) = match host::request_host(request.version(), request.uri(), request.headers())
+        {
             Ok(host) if request.method() != Method::CONNECT => {
-                let place = self.place(&host, connection);
+                let place = self.resolve_place(&host, connection);
                 (place.is_platform(), self.answer_at(&place, request, connection, visitor, http_mode).await)
             }
-            _ => (false, malformed(&request, connection)),
+            _ => (false, malformed_response(&request, connection)),
         };
         if response.body().is_pulled() && !is_platform {
             metrics::site(response.status());
         }
         if let Some(tally) = proxied {
-            tally.sent(usize::try_from(response.body().least_left()).unwrap_or(usize::MAX));
+            tally.count_bytes(usize::try_from(response.body().least_left()).unwrap_or(usize::MAX));
         }
         response.headers_mut().insert(header::SERVER, SERVER);
         response
     }
 
     /// Returns the place at `host`: nearly always that of the connection.
-    fn place(&self, host: &str, connection: &Connection) -> Arc<Place> {
+    fn resolve_place(&self, host: &str, connection: &ClientConnection) -> Arc<ResolvedHost> {
         match &connection.place {
             Some(connected) if *connected.host == *host => connected.clone(),
-            _ => Arc::new(Place::of(&self.addresses, host)),
+            _ => Arc::new(ResolvedHost::classify(&self.addresses, host)),
         }
     }
 
     async fn answer_at<B>(
         &self,
-        place: &Place,
+        place: &ResolvedHost,
         request: Request<B>,
-        connection: &Connection,
+        connection: &ClientConnection,
         visitor: Visitor,
         http_mode: HttpMode,
-    ) -> Response<Body>
+    ) -> Response<ResponseBody>
     where
         B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + Unpin + 'static,
     {
         if let Some(token) = challenge::token(request.method(), request.uri())
-            && let Some(answer) = Box::pin(self.challenged(place, request.method(), token, visitor)).await
+            && let Some(answer) = Box::pin(self.challenge_response(place, request.method(), token, visitor)).await
         {
-            return answer.map(Body::Site);
+            return answer.map(ResponseBody::Site);
         }
         if http_mode == HttpMode::Redirect && !visitor.tls {
             return Box::pin(self.redirect(place, request.method(), request.uri(), visitor)).await;
@@ -219,31 +223,34 @@ impl Front {
         let is_misdirected =
             connection.place.as_ref().is_some_and(|connected| !connected.shares_connections_with(place));
         let found = if is_misdirected {
-            nothing(request.method(), refusal::refuse(Form::at(Some(place)), Fault::Misdirected, request.headers()))
+            nothing(
+                request.method(),
+                refusal::refuse(ResponseForm::at(Some(place)), HttpFault::Misdirected, request.headers()),
+            )
         } else {
             match &place.kind {
-                HostKind::Site(key) => match self.routes.remembered(&place.host) {
-                    Recollection::Present(site) => Found::Site(site),
-                    Recollection::Absent | Recollection::Unknown => {
+                HostKind::Site(key) => match self.routes.cached(&place.host) {
+                    Cached::Present(site) => RouteTarget::Site(site),
+                    Cached::Absent | Cached::Unknown => {
                         Box::pin(self.find(place, key, request.method(), visitor)).await
                     }
                 },
-                HostKind::Api | HostKind::Console => Found::Platform,
-                HostKind::Gateway => Found::Gateway,
+                HostKind::Api | HostKind::Console => RouteTarget::Platform,
+                HostKind::Gateway => RouteTarget::Gateway,
                 HostKind::Unknown => nothing(request.method(), pages::unknown_host()),
             }
         };
         let hsts = if visitor.tls && http_mode == HttpMode::Redirect { hsts(place, &found) } else { None };
         let mut response = match found {
-            Found::Site(site) => self.visit(site, place, request, connection, visitor).await,
+            RouteTarget::Site(site) => self.visit(site, place, request, connection, visitor).await,
             // Boxed, like everything rare: the future of a request is moved, and as large as its largest branch.
-            Found::Platform => pinned(|| self.hand_over(request, place, visitor, connection)).await,
-            Found::Gateway => {
-                let Connection { account, completions, .. } = connection;
+            RouteTarget::Platform => pinned(|| self.hand_over(request, place, visitor, connection)).await,
+            RouteTarget::Gateway => {
+                let ClientConnection { account, completions, .. } = connection;
                 let answer = || self.gateway.answer(request, visitor.address, account, completions);
-                pinned(answer).await.map(Body::Gateway)
+                pinned(answer).await.map(ResponseBody::Gateway)
             }
-            Found::Nothing(page) => page.map(Body::Site),
+            RouteTarget::Nothing(page) => page.map(ResponseBody::Site),
         };
         if let Some(hsts) = hsts {
             response.headers_mut().entry(header::STRICT_TRANSPORT_SECURITY).or_insert(hsts);
@@ -252,9 +259,9 @@ impl Front {
     }
 
     /// Returns the site at `place`, reading it if it is not cached.
-    async fn find(&self, place: &Place, key: &HostKey, method: &Method, visitor: Visitor) -> Found {
+    async fn find(&self, place: &ResolvedHost, key: &HostKey, method: &Method, visitor: Visitor) -> RouteTarget {
         match self.routes.site(&place.host, key, visitor.address.into()).await {
-            Ok(Some(site)) => Found::Site(site),
+            Ok(Some(site)) => RouteTarget::Site(site),
             Ok(None) => nothing(method, absent(key)),
             Err(error) => nothing(method, unread(place, &error)),
         }
@@ -263,34 +270,34 @@ impl Front {
     async fn hand_over<B>(
         &self,
         request: Request<B>,
-        place: &Place,
+        place: &ResolvedHost,
         visitor: Visitor,
-        connection: &Connection,
-    ) -> Response<Body>
+        connection: &ClientConnection,
+    ) -> Response<ResponseBody>
     where
         B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + Unpin + 'static,
     {
-        let name = PublicName::of(&request, &place.host, &place.kind, visitor);
-        if let Some(kept) = name.as_ref().and_then(|name| self.platform.kept(name, &request)) {
-            return kept.map(Body::Site);
+        let name = PublicName::from_request(&request, &place.host, &place.kind, visitor);
+        if let Some(kept) = name.as_ref().and_then(|name| self.platform.cached_response(name, &request)) {
+            return kept.map(ResponseBody::Site);
         }
         // A trusted proxy's connection carries many visitors' requests.
         let places = (!self.settings().trusted.contains(connection.peer)).then(|| connection.platform_places());
         let account = &connection.account;
         match self.platform.hand_over(request, &place.host, name.as_ref(), visitor, places, account).await {
-            Ok(response) => response.map(Body::Handed),
-            Err(answer) => answer.map(Body::Site),
+            Ok(response) => response.map(ResponseBody::Handed),
+            Err(answer) => answer.map(ResponseBody::Site),
         }
     }
 
     async fn visit<B>(
         &self,
         site: Arc<Site>,
-        place: &Place,
+        place: &ResolvedHost,
         request: Request<B>,
-        connection: &Connection,
+        connection: &ClientConnection,
         visitor: Visitor,
-    ) -> Response<Body>
+    ) -> Response<ResponseBody>
     where
         B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + Unpin,
     {
@@ -299,8 +306,8 @@ impl Front {
         let counted = self.traffic.map(|traffic| {
             let Parts { method, uri, headers, .. } = &head;
             let (address, tls) = (visitor.address, visitor.tls);
-            let claim = Claim { method, uri, host: &host, headers, address, tls };
-            (traffic, traffic.client(&claim, &site.project))
+            let claim = ClientClaim { method, uri, host: &host, headers, address, tls };
+            (traffic, traffic.classify_client(&claim, &site.project))
         });
         let agent = counted.as_ref().and_then(|(_, client)| client.agent());
         let country = counted.as_ref().map(|(traffic, _)| connection.country(traffic, visitor.address));
@@ -310,29 +317,29 @@ impl Front {
             host,
             public_port: self.public_port,
             agent,
-            country: country.and_then(Country::known),
+            country: country.and_then(Country::code),
         };
         let mut response = match head.method {
             Method::GET | Method::HEAD => self.sites.respond(&head, body, &visit, &site).await,
             _ => Box::pin(self.visit_with_body(&site, &visit, &head, body)).await,
         };
         if site.is_over_bandwidth(|| self.now()) {
-            response = self.settings().paces.slow(response, &site, visitor.address.into());
+            response = self.settings().paces.pace_response(response, &site, visitor.address.into());
         }
-        let Some(((traffic, client), country)) = counted.zip(country) else { return response.map(Body::Site) };
+        let Some(((traffic, client), country)) = counted.zip(country) else { return response.map(ResponseBody::Site) };
         // References are moved where possible: a new one costs at both of its ends.
         let counted_host = if visit.host == place.counted_host { visit.host } else { place.counted_host.clone() };
         let path = head.uri.into_parts().path_and_query;
-        let requested = Requested { site, host: counted_host, country, path, client };
+        let requested = CountedRequest { site, host: counted_host, country, path, client };
         let is_own = |site: &Site, host: &str| {
             host == &*place.host
                 || host == &*place.counted_host
-                || matches!(self.routes.remembered(host), Recollection::Present(other) if other.project == site.project)
+                || matches!(self.routes.cached(host), Cached::Present(other) if other.project == site.project)
         };
         // Built in one step, because a response is moved often.
         match traffic.follow(requested, &response, is_own) {
-            Some(receipt) => response.map(|body| Body::Counted(receipt.with(body))),
-            None => response.map(Body::Site),
+            Some(receipt) => response.map(|body| ResponseBody::Counted(receipt.into_counted(body))),
+            None => response.map(ResponseBody::Site),
         }
     }
 
@@ -347,7 +354,7 @@ impl Front {
             }
             response
         };
-        if let Ok(response) = tokio::time::timeout(limits::REQUEST_BODY, answer).await {
+        if let Ok(response) = tokio::time::timeout(limits::SITE_REQUEST_BODY_WAIT, answer).await {
             return response;
         }
         let mut response = pages::bad_request();
@@ -357,50 +364,50 @@ impl Front {
 }
 
 /// Returns the HSTS header, if any. A custom domain has one only while a site is there, not once it is detached.
-fn hsts(place: &Place, found: &Found) -> Option<HeaderValue> {
+fn hsts(place: &ResolvedHost, found: &RouteTarget) -> Option<HeaderValue> {
     match found {
         _ if place.is_own => Some(HSTS),
-        Found::Site(_) => Some(HSTS_ELSEWHERE),
-        Found::Platform | Found::Gateway | Found::Nothing(_) => None,
+        RouteTarget::Site(_) => Some(HSTS_ELSEWHERE),
+        RouteTarget::Platform | RouteTarget::Gateway | RouteTarget::Nothing(_) => None,
     }
 }
 
-fn nothing(method: &Method, page: Response<SiteBody>) -> Found {
-    Found::Nothing(Box::new(pages::seen_by(method, page)))
+fn nothing(method: &Method, page: Response<SiteBody>) -> RouteTarget {
+    RouteTarget::Nothing(Box::new(pages::seen_by(method, page)))
 }
 
 fn absent(key: &HostKey) -> Response<SiteBody> {
     match key {
-        HostKey::Share(_) => pages::gone(),
+        HostKey::Share(_) => pages::share_ended(),
         HostKey::Domain(_) => pages::unattached_domain(),
         HostKey::Project(_) | HostKey::Deployment(..) => pages::unknown_host(),
     }
 }
 
 /// Returns the response to send instead of `another` if there is no memory for it.
-pub(crate) fn exhausted(another: Response<Body>) -> Response<Body> {
+pub(crate) fn exhausted_response(another: Response<ResponseBody>) -> Response<ResponseBody> {
     let mut response = pages::unavailable();
     response.headers_mut().insert(header::SERVER, SERVER);
     response.headers_mut().insert(header::RETRY_AFTER, limits::FLIGHT_RETRY_SECONDS.into());
     let status = response.status();
-    response.map(|page| another.into_body().replaced(status, page))
+    response.map(|page| another.into_body().replaced_by_page(status, page))
 }
 
-fn unread(place: &Place, error: &RecallError) -> Response<SiteBody> {
-    static UNREAD: Outage = Outage::new();
-    if let RecallError::TooManyUnknown(wait) = error {
+fn unread(place: &ResolvedHost, error: &CacheReadError) -> Response<SiteBody> {
+    static UNREAD: OutageLog = OutageLog::new();
+    if let CacheReadError::TooManyUnknown(wait) = error {
         return pages::too_many_unknown(*wait);
     }
-    if let Some(Line { left_out, .. }) = UNREAD.fails() {
+    if let Some(OutageLine { left_out, .. }) = UNREAD.record_failure() {
         tracing::warn!(host = %place.host, %error, left_out, "the route could not be read");
     }
     pages::unavailable()
 }
 
 /// Returns the response to an invalid request, over a connection for a certain host or for none.
-pub(crate) fn malformed<B>(request: &Request<B>, connection: &Connection) -> Response<Body> {
-    let form = Form::at(connection.place.as_deref());
-    refusal::refuse(form, Fault::Malformed, request.headers()).map(Body::Site)
+pub(crate) fn malformed_response<B>(request: &Request<B>, connection: &ClientConnection) -> Response<ResponseBody> {
+    let form = ResponseForm::at(connection.place.as_deref());
+    refusal::refuse(form, HttpFault::Malformed, request.headers()).map(ResponseBody::Site)
 }
 
 /// Closes the connection after the response, because nothing further on it can be trusted.

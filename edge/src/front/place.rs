@@ -7,21 +7,21 @@ use std::{
 
 use domain::{
     Hostname,
-    addresses::{Addresses, HostKey, HostKind},
+    addresses::{HostKey, HostKind, PlatformAddresses},
 };
-use fairness::budget::Account;
+use fairness::budget::BudgetAccount;
 use tokio::sync::Semaphore;
 
-use super::refusal::Form;
+use super::refusal::ResponseForm;
 use crate::{
     gateway::ConnectionCompletions,
-    platform::Platform,
-    traffic::{Country, Traffic},
+    platform::PlatformProxy,
+    traffic::{Country, TrafficCounter},
 };
 
 /// A host, and what it leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct ResolvedHost {
     /// Lower case, without port.
     pub(super) host: Arc<str>,
     /// The host that its visits count for: for a deployment's address, the project's own.
@@ -33,15 +33,15 @@ pub struct Place {
 
 /// The properties of a connection that its requests depend on.
 #[derive(Debug, Clone)]
-pub struct Connection {
+pub struct ClientConnection {
     /// The address of the peer.
     pub peer: IpAddr,
     /// Whether the connection is TLS.
     pub tls: bool,
     /// The place named in the TLS handshake. Only requests for the same application are answered; if `None`, all are.
-    pub place: Option<Arc<Place>>,
+    pub place: Option<Arc<ResolvedHost>>,
     /// Charged for bytes that its visitors have not read yet.
-    pub account: Account,
+    pub account: BudgetAccount,
     pub(crate) completions: ConnectionCompletions,
     /// Slots for its platform requests, created with the first of them.
     platform_places: OnceLock<Arc<Semaphore>>,
@@ -49,20 +49,20 @@ pub struct Connection {
     country: OnceLock<Country>,
 }
 
-impl Connection {
+impl ClientConnection {
     /// Creates a connection from `peer`, over TLS or not, that is charged to `account` and has no place yet.
-    pub fn new(peer: IpAddr, tls: bool, account: Account, completions: ConnectionCompletions) -> Self {
+    pub fn new(peer: IpAddr, tls: bool, account: BudgetAccount, completions: ConnectionCompletions) -> Self {
         let (platform_places, country) = (OnceLock::new(), OnceLock::new());
         Self { peer, tls, place: None, account, completions, platform_places, country }
     }
 
     /// Returns the form of responses at the host named over TLS; `None` unless it is under the platform's own domains.
-    pub(crate) fn own_form(&self) -> Option<Form> {
+    pub(crate) fn own_form(&self) -> Option<ResponseForm> {
         let place = self.place.as_deref().filter(|place| self.tls && place.is_own)?;
-        Some(Form::at(Some(place)))
+        Some(ResponseForm::at(Some(place)))
     }
 
-    pub(super) fn country(&self, traffic: &Traffic, address: IpAddr) -> Country {
+    pub(super) fn country(&self, traffic: &TrafficCounter, address: IpAddr) -> Country {
         if address == self.peer {
             return *self.country.get_or_init(|| traffic.country(address));
         }
@@ -70,7 +70,7 @@ impl Connection {
     }
 
     pub(super) fn platform_places(&self) -> Arc<Semaphore> {
-        self.platform_places.get_or_init(Platform::places).clone()
+        self.platform_places.get_or_init(PlatformProxy::connection_slots).clone()
     }
 }
 
@@ -86,8 +86,8 @@ enum Application<'p> {
     Domain(&'p Hostname),
 }
 
-impl Place {
-    pub(super) fn of(addresses: &Addresses, host: &str) -> Self {
+impl ResolvedHost {
+    pub(super) fn classify(addresses: &PlatformAddresses, host: &str) -> Self {
         let (shown, kind): (Arc<str>, _) = (host.into(), addresses.classify(host));
         let counted_host = match &kind {
             // A deployment's label ends with the project's name.
@@ -109,7 +109,7 @@ impl Place {
     }
 
     /// Returns whether a certificate authority may validate the host: it is the platform's, or a customer's hostname.
-    pub(super) fn can_be_proved(&self) -> bool {
+    pub(super) fn is_provable(&self) -> bool {
         self.is_own || self.kind != HostKind::Unknown
     }
 
@@ -134,7 +134,7 @@ mod tests {
     fn a_connection_is_for_one_application() {
         let addresses = config::Site::default().addresses();
         let shares = |one: &str, other: &str| {
-            let (one, other) = (Place::of(&addresses, one), Place::of(&addresses, other));
+            let (one, other) = (ResolvedHost::classify(&addresses, one), ResolvedHost::classify(&addresses, other));
             assert_eq!(one.shares_connections_with(&other), other.shares_connections_with(&one));
             one.shares_connections_with(&other)
         };

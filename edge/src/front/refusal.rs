@@ -4,15 +4,15 @@ use bytes::Bytes;
 use domain::addresses::HostKind;
 use http::{HeaderMap, HeaderValue, Response, header};
 
-use super::place::Place;
+use super::place::ResolvedHost;
 use crate::{
     gateway,
-    http::{Fault, RequestIds, SERVER, SiteBody, pages},
+    http::{HttpFault, RequestIds, SERVER, SiteBody, pages},
     platform,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum ResponseForm {
     /// A page for people.
     Page,
     /// The API's error envelope.
@@ -21,8 +21,8 @@ pub(crate) enum Form {
     Gateway,
 }
 
-impl Form {
-    pub(crate) fn at(place: Option<&Place>) -> Self {
+impl ResponseForm {
+    pub(crate) fn at(place: Option<&ResolvedHost>) -> Self {
         match place.map(|place| &place.kind) {
             Some(HostKind::Api) => Self::Api,
             Some(HostKind::Gateway) => Self::Gateway,
@@ -32,17 +32,17 @@ impl Form {
 }
 
 /// Returns the response that refuses a request with these `headers`, as far as they are known.
-pub(super) fn refuse(form: Form, fault: Fault, headers: &HeaderMap) -> Response<SiteBody> {
-    let id = || RequestIds::new().of(headers);
+pub(super) fn refuse(form: ResponseForm, fault: HttpFault, headers: &HeaderMap) -> Response<SiteBody> {
+    let id = || RequestIds::new().id_for(headers);
     let mut response = match (form, fault) {
-        (Form::Api, _) => platform::refusal(fault, id()).map(SiteBody::from),
-        (Form::Gateway, _) => gateway::refusal(fault, id()).map(SiteBody::from),
-        (Form::Page, Fault::Misdirected) => pages::misdirected(),
-        (Form::Page, Fault::Malformed | Fault::CookiesTooLarge) => pages::bad_request(),
+        (ResponseForm::Api, _) => platform::refusal(fault, id()).map(SiteBody::from),
+        (ResponseForm::Gateway, _) => gateway::refusal(fault, id()).map(SiteBody::from),
+        (ResponseForm::Page, HttpFault::Misdirected) => pages::misdirected(),
+        (ResponseForm::Page, HttpFault::Malformed | HttpFault::CookiesTooLarge) => pages::bad_request(),
     };
     let headers = response.headers_mut();
     headers.insert(header::SERVER, SERVER);
-    if fault == Fault::Malformed {
+    if fault == HttpFault::Malformed {
         // Nothing further on the connection can be trusted.
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
@@ -50,13 +50,13 @@ pub(super) fn refuse(form: Form, fault: Fault, headers: &HeaderMap) -> Response<
 }
 
 /// Returns headers and body of the response to a head that is too large because of its cookies, which clears them.
-pub(crate) fn cookies_too_large(form: Form) -> (HeaderMap, Bytes) {
-    let id = || RequestIds::new().of(&HeaderMap::new());
-    let fault = Fault::CookiesTooLarge;
+pub(crate) fn cookies_too_large(form: ResponseForm) -> (HeaderMap, Bytes) {
+    let id = || RequestIds::new().id_for(&HeaderMap::new());
+    let fault = HttpFault::CookiesTooLarge;
     let (mut headers, body) = match form {
-        Form::Page => pages::cookies_too_large(),
-        Form::Api => in_parts(platform::refusal(fault, id())),
-        Form::Gateway => in_parts(gateway::refusal(fault, id())),
+        ResponseForm::Page => pages::cookies_too_large(),
+        ResponseForm::Api => in_parts(platform::refusal(fault, id())),
+        ResponseForm::Gateway => in_parts(gateway::refusal(fault, id())),
     };
     headers.insert(pages::CLEAR_SITE_DATA, HeaderValue::from_static("\"cookies\""));
     (headers, body)
@@ -77,15 +77,19 @@ mod tests {
     #[test]
     fn every_fault_is_answered_in_the_hosts_form() {
         let addresses = config::Site::default().addresses();
-        let form = |host: &str| Form::at(Some(&Place::of(&addresses, host)));
-        assert_eq!([form("api.svc.localhost"), form("ai.svc.localhost")], [Form::Api, Form::Gateway]);
+        let form = |host: &str| ResponseForm::at(Some(&ResolvedHost::classify(&addresses, host)));
+        assert_eq!([form("api.svc.localhost"), form("ai.svc.localhost")], [ResponseForm::Api, ResponseForm::Gateway]);
         for host in ["app.svc.localhost", "blog.svc.localhost", "example.com"] {
-            assert_eq!(form(host), Form::Page, "{host}");
+            assert_eq!(form(host), ResponseForm::Page, "{host}");
         }
-        for (fault, status) in [(Fault::Malformed, 400), (Fault::Misdirected, 421), (Fault::CookiesTooLarge, 431)] {
-            for (form, envelope) in [(Form::Api, "code message"), (Form::Gateway, "code message param type")] {
+        for (fault, status) in
+            [(HttpFault::Malformed, 400), (HttpFault::Misdirected, 421), (HttpFault::CookiesTooLarge, 431)]
+        {
+            for (form, envelope) in
+                [(ResponseForm::Api, "code message"), (ResponseForm::Gateway, "code message param type")]
+            {
                 let response = match form {
-                    Form::Api => platform::refusal(fault, HeaderValue::from_static("req_12345678")),
+                    ResponseForm::Api => platform::refusal(fault, HeaderValue::from_static("req_12345678")),
                     _ => gateway::refusal(fault, HeaderValue::from_static("req_12345678")),
                 };
                 assert_eq!(response.status().as_u16(), status, "{form:?}");
@@ -97,12 +101,14 @@ mod tests {
                 assert_eq!(keys.join(" "), envelope, "{form:?} {fault:?}");
             }
             let given = HeaderMap::from_iter([(X_REQUEST_ID, HeaderValue::from_static("given-id-1"))]);
-            assert_eq!(refuse(Form::Api, fault, &given).headers()[X_REQUEST_ID], "given-id-1");
+            assert_eq!(refuse(ResponseForm::Api, fault, &given).headers()[X_REQUEST_ID], "given-id-1");
             assert!(
-                refuse(Form::Page, fault, &given).headers()[header::CONTENT_TYPE].as_bytes().starts_with(b"text/html")
+                refuse(ResponseForm::Page, fault, &given).headers()[header::CONTENT_TYPE]
+                    .as_bytes()
+                    .starts_with(b"text/html")
             );
         }
-        for form in [Form::Page, Form::Api, Form::Gateway] {
+        for form in [ResponseForm::Page, ResponseForm::Api, ResponseForm::Gateway] {
             let (headers, body) = cookies_too_large(form);
             assert_eq!(headers[pages::CLEAR_SITE_DATA], "\"cookies\"", "{form:?}");
             assert_eq!(headers[header::CONTENT_LENGTH], body.len().to_string(), "{form:?}");

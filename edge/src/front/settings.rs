@@ -2,29 +2,29 @@
 
 use anyhow::Context as _;
 use config::HttpMode;
-use domain::networks::Networks;
+use domain::networks::NetworkSet;
 
-use crate::http::Paces;
+use crate::http::AccountPaces;
 
 /// The front's reloadable settings: replaced as a whole, and read once for each request or connection.
-pub struct Settings {
+pub struct FrontSettings {
     /// Proxies whose `X-Forwarded-For` is trusted.
-    pub(crate) trusted: Networks,
+    pub(crate) trusted: NetworkSet,
     /// Load balancers, whose connections start with a PROXY protocol header that names the client.
-    pub(crate) balancers: Networks,
+    pub(crate) balancers: NetworkSet,
     pub(super) http_mode: HttpMode,
-    pub(super) paces: Paces,
+    pub(super) paces: AccountPaces,
 }
 
-impl Settings {
+impl FrontSettings {
     /// Creates the settings in `config`. Keeps the state of the paces from `before` if their rate is unchanged.
-    pub fn of(config: &config::Edge, before: Option<&Self>) -> anyhow::Result<Self> {
+    pub fn from_config(config: &config::Edge, before: Option<&Self>) -> anyhow::Result<Self> {
         let pace = config.over_plan_bytes_per_second;
         Ok(Self {
-            trusted: Networks::parse(&config.trusted_proxies).context("edge.trusted_proxies")?,
-            balancers: Networks::parse(&config.proxy_protocol_from).context("edge.proxy_protocol_from")?,
+            trusted: NetworkSet::parse(&config.trusted_proxies).context("edge.trusted_proxies")?,
+            balancers: NetworkSet::parse(&config.proxy_protocol_from).context("edge.proxy_protocol_from")?,
             http_mode: config.http_mode,
-            paces: before.and_then(|before| before.paces.at(pace)).unwrap_or_else(|| Paces::new(pace)),
+            paces: before.and_then(|before| before.paces.with_rate(pace)).unwrap_or_else(|| AccountPaces::new(pace)),
         })
     }
 }

@@ -16,7 +16,7 @@ use sha2::Sha256;
 
 use super::{
     Visit,
-    cookie::{bound, keyed},
+    cookie::{bind_to_site, keyed_mac},
 };
 use crate::limits::{CREDENTIALS_BYTES, VERIFIED_CREDENTIALS, VERIFIED_LIFE};
 
@@ -25,7 +25,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-pub(super) struct Verified {
+pub(super) struct VerifiedCredentials {
     mac: Hmac<Sha256>,
     of_paths: Hmac<Sha256>,
     known: Cache<[u8; 32], ()>,
@@ -47,27 +47,27 @@ pub(super) fn basic(authorization: &HeaderValue) -> Option<(String, String)> {
     decoded.split_once(':').map(|(user, password)| (user.to_owned(), password.to_owned()))
 }
 
-impl Verified {
+impl VerifiedCredentials {
     pub(super) fn new(key: &[u8; 32]) -> Self {
         let known = Cache::builder().max_capacity(VERIFIED_CREDENTIALS).time_to_live(VERIFIED_LIFE).build();
-        Self { mac: keyed(key, b"basic\0"), of_paths: keyed(key, b"basic of paths\0"), known }
+        Self { mac: keyed_mac(key, b"basic\0"), of_paths: keyed_mac(key, b"basic of paths\0"), known }
     }
 
-    pub(super) fn knows(&self, site: &Site, visit: &Visit, password: &str) -> bool {
+    pub(super) fn is_verified(&self, site: &Site, visit: &Visit, password: &str) -> bool {
         self.known.contains_key(&self.digest(site, visit, password))
     }
 
-    pub(super) fn remember(&self, site: &Site, visit: &Visit, password: &str) {
+    pub(super) fn insert_verified(&self, site: &Site, visit: &Visit, password: &str) {
         self.known.insert(self.digest(site, visit, password), ());
     }
 
     /// Returns whether this password of the visitor was verified against `hash`, of one of the site's own accounts.
-    pub(super) fn knows_account(&self, site: &Site, visit: &Visit, hash: &str, password: &str) -> bool {
+    pub(super) fn is_account_verified(&self, site: &Site, visit: &Visit, hash: &str, password: &str) -> bool {
         self.known.contains_key(&self.account_digest(site, visit, hash, password))
     }
 
     /// Caches that this password of the visitor matches `hash`.
-    pub(super) fn remember_account(&self, site: &Site, visit: &Visit, hash: &str, password: &str) {
+    pub(super) fn insert_verified_account(&self, site: &Site, visit: &Visit, hash: &str, password: &str) {
         self.known.insert(self.account_digest(site, visit, hash, password), ());
     }
 
@@ -89,7 +89,7 @@ impl Verified {
 
 /// Returns a keyed hash of the site and host, and of the visiting client.
 fn sent_by(mac: &Hmac<Sha256>, site: &Site, visit: &Visit) -> Hmac<Sha256> {
-    let mut mac = bound(mac, site, &visit.host);
+    let mut mac = bind_to_site(mac, site, &visit.host);
     // An address has no zero byte.
     mac.update(Client::from(visit.client).to_string().as_bytes());
     mac.update(b"\0");

@@ -15,7 +15,7 @@ use crate::{
 };
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Note {
+pub(super) enum FormNotice {
     None,
     Wrong,
 }
@@ -30,20 +30,20 @@ struct PasswordPage<'a> {
     is_wrong: bool,
 }
 
-pub(super) struct Submitted {
+pub(super) struct PasswordForm {
     pub(super) password: String,
     /// The path on this site that the visitor was going to.
     pub(super) return_to: String,
 }
 
 /// Returns the page with the form. `return_to` is a checked path of this site.
-pub(super) fn page(status: StatusCode, return_to: &str, note: Note) -> Response<SiteBody> {
+pub(super) fn page(status: StatusCode, return_to: &str, note: FormNotice) -> Response<SiteBody> {
     let page = PasswordPage {
         status,
         title: "This site is protected",
         text: "Enter its password to see it.",
         return_to,
-        is_wrong: note == Note::Wrong,
+        is_wrong: note == FormNotice::Wrong,
     };
     pages::render(status, &page)
 }
@@ -55,7 +55,7 @@ pub(super) fn checked_return(path: &str) -> &str {
     if is_local && is_plain && !path.starts_with(reserved::PREFIX) { path } else { "/" }
 }
 
-impl Submitted {
+impl PasswordForm {
     /// Reads the form. Fails with the response to send instead.
     pub(super) async fn read<B>(headers: &HeaderMap, body: B) -> Result<Self, Box<Response<SiteBody>>>
     where
@@ -120,7 +120,7 @@ mod tests {
 
     #[tokio::test]
     async fn text_cannot_leave_its_attribute() {
-        let response = page(StatusCode::UNAUTHORIZED, "/?a=\"><script>&'", Note::None);
+        let response = page(StatusCode::UNAUTHORIZED, "/?a=\"><script>&'", FormNotice::None);
         let html = response.into_body().collect().await.unwrap().to_bytes();
         let html = std::str::from_utf8(&html).unwrap();
         assert!(html.contains("name=\"return\" value=\"/?a=&#34;&#62;&#60;script&#62;&#38;&#39;\">"), "{html}");

@@ -10,30 +10,30 @@ use domain::ProjectId;
 use fairness::Client;
 use tokio::time::Instant;
 
-use crate::limits::{GUESS_INTERVAL, GUESSERS, GUESSERS_LOOKED_AT, GUESSES_PER_MINUTE};
+use crate::limits::{GUESS_INTERVAL, GUESSERS, GUESSERS_EXAMINED, GUESSES_PER_MINUTE};
 
-type Guesser = (ProjectId, Client);
+type GuesserKey = (ProjectId, Client);
 
-pub(super) struct Guesses {
-    tallies: Mutex<Tallies>,
+pub(super) struct ClientGuesses {
+    tallies: Mutex<GuessTallies>,
     capacity: usize,
 }
 
 #[derive(Default)]
-struct Tallies {
-    of: HashMap<Guesser, Tally>,
+struct GuessTallies {
+    of: HashMap<GuesserKey, GuessTally>,
     /// The keys of `of`, in the order in which they are checked for eviction.
-    order: VecDeque<Guesser>,
+    order: VecDeque<GuesserKey>,
 }
 
-impl Tallies {
+impl GuessTallies {
     /// Evicts entries that have all their guesses again, examining only a few so that no guess pays for a full scan.
     ///
     /// If none of them can be evicted, the oldest one without a pending guess is: otherwise one customer with many
     /// networks could keep everybody from guessing. [`super::site_guesses`] limits the total over all edges.
-    fn forget_some(&mut self, now: Instant) {
+    fn evict_some(&mut self, now: Instant) {
         let (mut oldest, mut has_room) = (None, false);
-        for _ in 0..GUESSERS_LOOKED_AT {
+        for _ in 0..GUESSERS_EXAMINED {
             let Some(guesser) = self.order.pop_front() else { break };
             match self.of.get(&guesser) {
                 Some(tally) if tally.pending == 0 && tally.full_at > now && oldest.is_none() => oldest = Some(guesser),
@@ -51,14 +51,14 @@ impl Tallies {
 }
 
 #[derive(Clone, Copy)]
-struct Tally {
+struct GuessTally {
     /// When the client has all its guesses again. Each wrong one delays it by [`GUESS_INTERVAL`].
     full_at: Instant,
     pending: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum GuessRejection {
     /// Its guesses were wrong too often; seconds to wait.
     Spent(u64),
     /// Too many clients are guessing, or this one has too many concurrent guesses.
@@ -66,13 +66,13 @@ pub(super) enum Refusal {
 }
 
 /// A pending guess. Dropping it counts it as wrong.
-pub(super) struct Attempt<'g> {
-    guesses: &'g Guesses,
-    guesser: Guesser,
+pub(super) struct PendingGuess<'g> {
+    guesses: &'g ClientGuesses,
+    guesser: GuesserKey,
     is_right: bool,
 }
 
-impl Tally {
+impl GuessTally {
     fn wrong(self, now: Instant) -> u32 {
         let left = self.full_at.saturating_duration_since(now);
         u32::try_from(left.as_nanos().div_ceil(GUESS_INTERVAL.as_nanos())).unwrap_or(u32::MAX)
@@ -87,7 +87,7 @@ impl Tally {
     }
 }
 
-impl Guesses {
+impl ClientGuesses {
     pub(super) fn new() -> Self {
         Self::with_capacity(GUESSERS)
     }
@@ -101,44 +101,44 @@ impl Guesses {
         self.tallies().of.get(&(project.clone(), client.into()))?.wait(Instant::now())
     }
 
-    pub(super) fn begin(&self, project: &ProjectId, client: IpAddr) -> Result<Attempt<'_>, Refusal> {
+    pub(super) fn begin(&self, project: &ProjectId, client: IpAddr) -> Result<PendingGuess<'_>, GuessRejection> {
         let (guesser, now) = ((project.clone(), client.into()), Instant::now());
         let mut tallies = self.tallies();
         if !tallies.of.contains_key(&guesser) {
             if tallies.of.len() >= self.capacity {
-                tallies.forget_some(now);
+                tallies.evict_some(now);
                 if tallies.of.len() >= self.capacity {
-                    return Err(Refusal::Crowded);
+                    return Err(GuessRejection::Crowded);
                 }
             }
             tallies.order.push_back(guesser.clone());
         }
-        let tally = tallies.of.entry(guesser.clone()).or_insert(Tally { full_at: now, pending: 0 });
+        let tally = tallies.of.entry(guesser.clone()).or_insert(GuessTally { full_at: now, pending: 0 });
         if let Some(seconds) = tally.wait(now) {
-            return Err(Refusal::Spent(seconds));
+            return Err(GuessRejection::Spent(seconds));
         }
         // All pending guesses may be wrong.
         if tally.wrong(now).saturating_add(tally.pending) >= GUESSES_PER_MINUTE {
-            return Err(Refusal::Crowded);
+            return Err(GuessRejection::Crowded);
         }
         tally.pending += 1;
         drop(tallies);
-        Ok(Attempt { guesses: self, guesser, is_right: false })
+        Ok(PendingGuess { guesses: self, guesser, is_right: false })
     }
 
-    fn tallies(&self) -> MutexGuard<'_, Tallies> {
+    fn tallies(&self) -> MutexGuard<'_, GuessTallies> {
         self.tallies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Attempt<'_> {
+impl PendingGuess<'_> {
     /// Marks the guess as right, so that it does not count.
     pub(super) fn was_right(mut self) {
         self.is_right = true;
     }
 }
 
-impl Drop for Attempt<'_> {
+impl Drop for PendingGuess<'_> {
     fn drop(&mut self) {
         let now = Instant::now();
         let mut tallies = self.guesses.tallies();
@@ -161,13 +161,13 @@ mod tests {
     }
 
     /// Makes a wrong guess, if one is allowed.
-    fn wrong(guesses: &Guesses, site: &ProjectId, client: impl Into<IpAddr>) -> Result<(), Refusal> {
+    fn wrong(guesses: &ClientGuesses, site: &ProjectId, client: impl Into<IpAddr>) -> Result<(), GuessRejection> {
         guesses.begin(site, client.into()).map(drop)
     }
 
     #[test]
     fn each_client_and_site_has_its_own_guesses() {
-        let guesses = Guesses::new();
+        let guesses = ClientGuesses::new();
         let (site, other) = (site(), site());
         let client: IpAddr = "2001:db8::1".parse().unwrap();
         for _ in 0..GUESSES_PER_MINUTE {
@@ -175,7 +175,7 @@ mod tests {
             assert_eq!(wrong(&guesses, &site, client), Ok(()));
         }
         let refused = wrong(&guesses, &site, client);
-        assert!(matches!(refused, Err(Refusal::Spent(1..=60))), "{refused:?}");
+        assert!(matches!(refused, Err(GuessRejection::Spent(1..=60))), "{refused:?}");
         assert!(guesses.wait(&site, client).is_some_and(|seconds| (1..=60).contains(&seconds)));
         assert!(wrong(&guesses, &site, "2001:db8::2".parse::<IpAddr>().unwrap()).is_err(), "the same customer");
         assert_eq!(wrong(&guesses, &site, "2001:db8:0:1::1".parse::<IpAddr>().unwrap()), Ok(()));
@@ -185,7 +185,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn guesses_come_back_one_by_one() {
-        let (guesses, site, client) = (Guesses::new(), site(), [192, 0, 2, 1]);
+        let (guesses, site, client) = (ClientGuesses::new(), site(), [192, 0, 2, 1]);
         for _ in 0..GUESSES_PER_MINUTE {
             assert_eq!(wrong(&guesses, &site, client), Ok(()));
         }
@@ -196,22 +196,22 @@ mod tests {
 
     #[test]
     fn right_guesses_do_not_count() {
-        let (guesses, site, client) = (Guesses::new(), site(), IpAddr::from([192, 0, 2, 1]));
+        let (guesses, site, client) = (ClientGuesses::new(), site(), IpAddr::from([192, 0, 2, 1]));
         for _ in 0..10 * GUESSES_PER_MINUTE {
-            guesses.begin(&site, client).map(Attempt::was_right).unwrap();
+            guesses.begin(&site, client).map(PendingGuess::was_right).unwrap();
         }
-        guesses.tallies().forget_some(Instant::now());
+        guesses.tallies().evict_some(Instant::now());
         assert!(guesses.tallies().of.is_empty(), "and need no memory");
         let under_way: Vec<_> = (0..GUESSES_PER_MINUTE).map(|_| guesses.begin(&site, client).unwrap()).collect();
-        assert_eq!(wrong(&guesses, &site, client), Err(Refusal::Crowded), "each may be wrong");
+        assert_eq!(wrong(&guesses, &site, client), Err(GuessRejection::Crowded), "each may be wrong");
         assert_eq!(guesses.wait(&site, client), None, "nobody is said to have been wrong");
         drop(under_way);
-        assert!(matches!(wrong(&guesses, &site, client), Err(Refusal::Spent(_))), "each was");
+        assert!(matches!(wrong(&guesses, &site, client), Err(GuessRejection::Spent(_))), "each was");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_full_memory_makes_room_of_those_who_need_none() {
-        let (guesses, site) = (Guesses::with_capacity(3), site());
+        let (guesses, site) = (ClientGuesses::with_capacity(3), site());
         for last in 0..100 {
             assert_eq!(wrong(&guesses, &site, [192, 0, 2, last]), Ok(()), "{last}");
             tokio::time::advance(GUESS_INTERVAL).await;
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_full_memory_forgets_the_oldest_and_locks_nobody_out() {
-        let (guesses, site) = (Guesses::with_capacity(2), site());
+        let (guesses, site) = (ClientGuesses::with_capacity(2), site());
         for last in 1..200 {
             assert_eq!(wrong(&guesses, &site, [192, 0, 2, last]), Ok(()), "{last}");
         }
@@ -231,6 +231,6 @@ mod tests {
         drop(tallies);
         // Entries with pending guesses are not evicted.
         let _under_way = [201, 202].map(|last| guesses.begin(&site, IpAddr::from([192, 0, 2, last])).ok().unwrap());
-        assert_eq!(wrong(&guesses, &site, [192, 0, 2, 203]), Err(Refusal::Crowded));
+        assert_eq!(wrong(&guesses, &site, [192, 0, 2, 203]), Err(GuessRejection::Crowded));
     }
 }

@@ -8,42 +8,42 @@ use hmac::{Hmac, Mac as _};
 use http::{HeaderMap, HeaderValue};
 use sha2::Sha256;
 
-use super::cookie::{NAME, bound, keyed, sent, set_cookie};
+use super::cookie::{NAME, bind_to_site, cookie_value, keyed_mac, set_cookie};
 use crate::limits::MEMBER_COOKIE_LIFE;
 
 const NUMBER_LEN: usize = 8;
 const SAID_LEN: usize = 2 * NUMBER_LEN + BODY_LEN;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Badge {
+pub(super) struct MemberBadge {
     pub(super) user: UserId,
     /// The number of times that the member had signed out everywhere when the cookie was issued.
     pub(super) gate_version: i64,
 }
 
-pub(super) struct Badges {
+pub(super) struct MemberCookies {
     mac: Hmac<Sha256>,
 }
 
-impl Badges {
+impl MemberCookies {
     pub(super) fn new(key: &[u8; 32]) -> Self {
-        Self { mac: keyed(key, b"member\0") }
+        Self { mac: keyed_mac(key, b"member\0") }
     }
 
-    pub(super) fn issue(&self, badge: &Badge, site: &Site, host: &str, now: Timestamp) -> HeaderValue {
+    pub(super) fn issue(&self, badge: &MemberBadge, site: &Site, host: &str, now: Timestamp) -> HeaderValue {
         let expiry = (now + MEMBER_COOKIE_LIFE).unix_seconds().to_be_bytes();
         let said = [&expiry[..], &badge.gate_version.to_be_bytes(), badge.user.body().as_bytes()].concat();
-        let mut mac = bound(&self.mac, site, host);
+        let mut mac = bind_to_site(&self.mac, site, host);
         mac.update(&said);
         let value = URL_SAFE_NO_PAD.encode([said, mac.finalize().into_bytes().to_vec()].concat());
         set_cookie(NAME, &value, MEMBER_COOKIE_LIFE)
     }
 
     /// Returns the content of the request's cookie if it is valid for `site` at `host`.
-    pub(super) fn read(&self, headers: &HeaderMap, site: &Site, host: &str, now: Timestamp) -> Option<Badge> {
-        let bytes = URL_SAFE_NO_PAD.decode(sent(headers, NAME)?).ok()?;
+    pub(super) fn read(&self, headers: &HeaderMap, site: &Site, host: &str, now: Timestamp) -> Option<MemberBadge> {
+        let bytes = URL_SAFE_NO_PAD.decode(cookie_value(headers, NAME)?).ok()?;
         let (said, tag) = bytes.split_first_chunk::<SAID_LEN>()?;
-        let mut mac = bound(&self.mac, site, host);
+        let mut mac = bind_to_site(&self.mac, site, host);
         mac.update(said);
         mac.verify_slice(tag).ok()?;
         let (expiry, rest) = said.split_first_chunk::<NUMBER_LEN>()?;
@@ -52,7 +52,7 @@ impl Badges {
             return None;
         }
         let user = UserId::from_body(std::str::from_utf8(body).ok()?).ok()?;
-        Some(Badge { user, gate_version: i64::from_be_bytes(*gate_version) })
+        Some(MemberBadge { user, gate_version: i64::from_be_bytes(*gate_version) })
     }
 }
 
@@ -62,11 +62,11 @@ mod tests {
 
     use domain::{
         OrgId, ProjectId,
-        site::{Gate, SiteKind},
+        site::{SiteGate, SiteKind},
     };
     use http::header::COOKIE;
 
-    use super::{super::cookie::Cookies, *};
+    use super::{super::cookie::PasswordCookies, *};
 
     const HOST: &str = "a.test";
 
@@ -76,7 +76,7 @@ mod tests {
             deployment: None,
             live: None,
             kind: SiteKind::Live,
-            gate: Gate::Org(OrgId::new(Timestamp::from_unix_millis(0))),
+            gate: SiteGate::Org(OrgId::new(Timestamp::from_unix_millis(0))),
             access_version,
             expires_at: None,
             suspended: None,
@@ -93,9 +93,9 @@ mod tests {
     #[test]
     fn a_badge_is_good_for_its_site_its_host_its_version_and_its_time() {
         let now = Timestamp::from_unix_millis(1_800_000_000_000);
-        let badges = Badges::new(&[7; 32]);
+        let badges = MemberCookies::new(&[7; 32]);
         let (one, other) = (ProjectId::new(now), ProjectId::new(now));
-        let badge = Badge { user: UserId::new(now), gate_version: 3 };
+        let badge = MemberBadge { user: UserId::new(now), gate_version: 3 };
         let set_cookie = badges.issue(&badge, &site(&one, 1), HOST, now);
         assert!(set_cookie.to_str().unwrap().ends_with("; Secure; HttpOnly; SameSite=Lax"));
         let headers = carrying(&set_cookie);
@@ -106,19 +106,19 @@ mod tests {
         assert_eq!(badges.read(&headers, &site(&one, 2), HOST, now), None);
         assert_eq!(badges.read(&headers, &site(&other, 1), HOST, now), None);
         assert_eq!(badges.read(&headers, &site(&one, 1), "b.test", now), None);
-        assert_eq!(Badges::new(&[8; 32]).read(&headers, &site(&one, 1), HOST, now), None);
+        assert_eq!(MemberCookies::new(&[8; 32]).read(&headers, &site(&one, 1), HOST, now), None);
         // A password cookie is different, under the same name.
-        let password = carrying(&Cookies::new(&[7; 32]).issue(&site(&one, 1), HOST, now));
+        let password = carrying(&PasswordCookies::new(&[7; 32]).issue(&site(&one, 1), HOST, now));
         assert_eq!(badges.read(&password, &site(&one, 1), HOST, now), None);
-        assert!(!Cookies::new(&[7; 32]).admit(&headers, &site(&one, 1), HOST, now));
+        assert!(!PasswordCookies::new(&[7; 32]).admit(&headers, &site(&one, 1), HOST, now));
     }
 
     #[test]
     fn no_bit_of_a_badge_can_be_changed() {
         let now = Timestamp::from_unix_millis(1_800_000_000_000);
-        let badges = Badges::new(&[7; 32]);
+        let badges = MemberCookies::new(&[7; 32]);
         let site = site(&ProjectId::new(now), 1);
-        let badge = Badge { user: UserId::new(now), gate_version: 3 };
+        let badge = MemberBadge { user: UserId::new(now), gate_version: 3 };
         let set_cookie = badges.issue(&badge, &site, HOST, now);
         let value = set_cookie.to_str().unwrap().split(';').next().unwrap().split_once('=').unwrap().1.to_owned();
         let bytes = URL_SAFE_NO_PAD.decode(&value).unwrap();

@@ -18,11 +18,11 @@ use bytes::Bytes;
 use domain::{
     Clock, PayingAccount,
     gate::ENTER_PATH,
-    site::{Gate, Site},
+    site::{Site, SiteGate},
 };
 use fairness::{
-    Bounds, Client, Turns,
-    budget::{Account, Patience},
+    Client, TurnBounds, TurnQueue,
+    budget::{BudgetAccount, WaitLimits},
 };
 use http::{
     HeaderName, HeaderValue, Method, Response, StatusCode,
@@ -36,10 +36,10 @@ use url::Url;
 
 pub(crate) use self::paths::challenge as path_challenge;
 use self::{
-    cookie::Cookies,
-    credentials::Verified,
-    form::{Note, Submitted},
-    guesses::{Guesses, Refusal},
+    cookie::PasswordCookies,
+    credentials::VerifiedCredentials,
+    form::{FormNotice, PasswordForm},
+    guesses::{ClientGuesses, GuessRejection},
     org::OrgGate,
     site_guesses::SiteGuesses,
 };
@@ -49,7 +49,7 @@ use crate::{
         GUESSES_PER_MINUTE, HASH_BYTES, HASH_WAIT, HASHES_WAITING, HASHES_WAITING_PER_ACCOUNT,
         HASHES_WAITING_PER_CLIENT, LEAST_HASHES,
     },
-    memory::Members,
+    memory::MemberLookup,
     metrics,
 };
 
@@ -59,22 +59,22 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Decides which visitors a site admits.
 pub struct Gatekeeper {
-    cookies: Cookies,
-    verified: Verified,
-    guesses: Guesses,
+    cookies: PasswordCookies,
+    verified: VerifiedCredentials,
+    guesses: ClientGuesses,
     site_guesses: SiteGuesses,
     /// Turns by client, held while a guess is hashed or waits for that. A client takes this turn first, so that it delays nobody
     /// else while it waits, however many accounts' sites it guesses at.
-    hashing_of_clients: Turns<Client>,
+    hashing_of_clients: TurnQueue<Client>,
     /// Turns by the sites' owner, so that many clients guessing at one account's sites leave a turn for others' sites.
-    hashing_of_sites: Turns<PayingAccount>,
+    hashing_of_sites: TurnQueue<PayingAccount>,
     /// Charged for the memory that hashes take.
-    account: Account,
+    account: BudgetAccount,
     org: OrgGate,
     clock: Clock,
 }
 
-enum Guess {
+enum GuessOutcome {
     Right,
     Wrong,
     /// This client has guessed wrong too often; seconds to wait.
@@ -92,16 +92,16 @@ impl Gatekeeper {
     /// least two. The memory for it is charged to `account`. Guesses at a site are counted in `redis`, over all edges.
     pub fn new(
         key: &EdgeKey,
-        members: Arc<dyn Members>,
+        members: Arc<dyn MemberLookup>,
         console_url: &Url,
         hashes: usize,
-        account: Account,
+        account: BudgetAccount,
         (redis, clock): (Option<Redis>, Clock),
     ) -> Self {
         let cores = std::thread::available_parallelism().map_or(LEAST_HASHES, usize::from);
         let hashes = if hashes == 0 { cores.max(LEAST_HASHES) } else { hashes };
         let key = key.gate_cookies();
-        let hashing_of_sites = Bounds {
+        let hashing_of_sites = TurnBounds {
             total: hashes,
             // All but one, so that many concurrent visits of one site are not slowed down more than necessary.
             share: hashes.saturating_sub(1).max(1),
@@ -109,18 +109,18 @@ impl Gatekeeper {
             waiting_share: HASHES_WAITING_PER_ACCOUNT,
         };
         Self {
-            cookies: Cookies::new(&key),
-            verified: Verified::new(&key),
-            guesses: Guesses::new(),
+            cookies: PasswordCookies::new(&key),
+            verified: VerifiedCredentials::new(&key),
+            guesses: ClientGuesses::new(),
             site_guesses: SiteGuesses::new(&key, redis),
-            hashing_of_clients: Turns::new(Bounds {
+            hashing_of_clients: TurnQueue::new(TurnBounds {
                 total: HASHES_WAITING,
                 // At most the number of allowed wrong guesses, so that right ones do not wait for each other's outcome.
                 share: (hashes / 2).clamp(1, GUESSES_PER_MINUTE as usize),
                 waiting: HASHES_WAITING,
                 waiting_share: HASHES_WAITING_PER_CLIENT,
             }),
-            hashing_of_sites: Turns::new(hashing_of_sites),
+            hashing_of_sites: TurnQueue::new(hashing_of_sites),
             account,
             org: OrgGate::new(&key, members, console_url, clock.clone()),
             clock,
@@ -138,17 +138,17 @@ impl Gatekeeper {
         B: Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        if site.gate == Gate::Public {
-            return past_gate(head);
+        if site.gate == SiteGate::Public {
+            return admit_to_public(head);
         }
         // Passwords and cookies must not be sent in the clear.
         if !visit.tls {
             return Err(Box::new(to_https(head, visit)));
         }
         let hash = match &site.gate {
-            Gate::Public => return past_gate(head),
-            Gate::Password(hash) => hash,
-            Gate::Org(org) => return self.org.admit(head, visit, site, org).await,
+            SiteGate::Public => return admit_to_public(head),
+            SiteGate::Password(hash) => hash,
+            SiteGate::Org(org) => return self.org.admit(head, visit, site, org).await,
         };
         let is_form = head.uri.path() == FORM_PATH;
         if is_form && head.method == Method::POST {
@@ -157,7 +157,7 @@ impl Gatekeeper {
         if self.cookies.admit(&head.headers, site, &visit.host, self.clock.now()) {
             return if is_form { Err(Box::new(see_other("/"))) } else { Ok(()) };
         }
-        self.judge_credentials(head, visit, site, hash).await
+        self.verify_credentials(head, visit, site, hash).await
     }
 
     async fn form_answer<B>(
@@ -172,30 +172,30 @@ impl Gatekeeper {
         B: Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let Submitted { password, return_to } = match Submitted::read(&head.headers, body).await {
+        let PasswordForm { password, return_to } = match PasswordForm::read(&head.headers, body).await {
             Ok(submitted) => submitted,
             Err(answer) => return *answer,
         };
-        let guess = if self.verified.knows(site, visit, &password) {
-            Guess::Right
+        let guess = if self.verified.is_verified(site, visit, &password) {
+            GuessOutcome::Right
         } else {
             self.guess(visit, site, hash, password.clone(), true).await
         };
         match guess {
-            Guess::Right => {
-                self.verified.remember(site, visit, &password);
+            GuessOutcome::Right => {
+                self.verified.insert_verified(site, visit, &password);
                 let now = self.clock.now();
-                pages::with(see_other(&return_to), SET_COOKIE, self.cookies.issue(site, &visit.host, now))
+                pages::with_header(see_other(&return_to), SET_COOKIE, self.cookies.issue(site, &visit.host, now))
             }
-            Guess::Wrong => form::page(StatusCode::UNAUTHORIZED, &return_to, Note::Wrong),
-            Guess::TooMany(seconds) => too_many(seconds),
-            Guess::TooManyByAll(seconds) => too_many_by_all(seconds),
-            Guess::Busy => pages::unavailable(),
+            GuessOutcome::Wrong => form::page(StatusCode::UNAUTHORIZED, &return_to, FormNotice::Wrong),
+            GuessOutcome::TooMany(seconds) => too_many(seconds),
+            GuessOutcome::TooManyByAll(seconds) => too_many_by_all(seconds),
+            GuessOutcome::Busy => pages::unavailable(),
         }
     }
 
     /// Verifies `Authorization: Basic`, which scripts send. Without it, the visitor receives the form, or a challenge.
-    async fn judge_credentials(
+    async fn verify_credentials(
         &self,
         head: &Parts,
         visit: &Visit,
@@ -204,49 +204,58 @@ impl Gatekeeper {
     ) -> Result<(), Box<Response<SiteBody>>> {
         let Some(authorization) = head.headers.get(AUTHORIZATION) else {
             let return_to = head.uri.path_and_query().map_or("/", |target| target.as_str());
-            let page = form::page(StatusCode::UNAUTHORIZED, form::checked_return(return_to), Note::None);
-            return Err(Box::new(if navigates(head) || is_of_browser(head) { page } else { challenging(page) }));
+            let page = form::page(StatusCode::UNAUTHORIZED, form::checked_return(return_to), FormNotice::None);
+            return Err(Box::new(if navigates(head) || is_from_browser(head) { page } else { with_challenge(page) }));
         };
-        let Some(password) = credentials::basic_password(authorization) else { return Err(Box::new(refused(head))) };
-        if self.verified.knows(site, visit, &password) {
+        let Some(password) = credentials::basic_password(authorization) else {
+            return Err(Box::new(unauthorized(head)));
+        };
+        if self.verified.is_verified(site, visit, &password) {
             return Ok(());
         }
         match self.guess(visit, site, hash, password.clone(), true).await {
-            Guess::Right => {
-                self.verified.remember(site, visit, &password);
+            GuessOutcome::Right => {
+                self.verified.insert_verified(site, visit, &password);
                 Ok(())
             }
-            Guess::Wrong => Err(Box::new(refused(head))),
-            Guess::TooMany(seconds) => Err(Box::new(too_many(seconds))),
-            Guess::TooManyByAll(seconds) => Err(Box::new(too_many_by_all(seconds))),
-            Guess::Busy => Err(Box::new(pages::unavailable())),
+            GuessOutcome::Wrong => Err(Box::new(unauthorized(head))),
+            GuessOutcome::TooMany(seconds) => Err(Box::new(too_many(seconds))),
+            GuessOutcome::TooManyByAll(seconds) => Err(Box::new(too_many_by_all(seconds))),
+            GuessOutcome::Busy => Err(Box::new(pages::unavailable())),
         }
     }
 
     /// Verifies a password, which is wrong unless `may_be_right`. Turns limit the cost, and only wrong guesses count.
-    async fn guess(&self, visit: &Visit, site: &Site, hash: &Arc<str>, password: String, may_be_right: bool) -> Guess {
+    async fn guess(
+        &self,
+        visit: &Visit,
+        site: &Site,
+        hash: &Arc<str>,
+        password: String,
+        may_be_right: bool,
+    ) -> GuessOutcome {
         // Checked first: a client without guesses must neither wait for a turn nor delay others.
         if let Some(seconds) = self.guesses.wait(&site.project, visit.client) {
-            return Guess::TooMany(seconds);
+            return GuessOutcome::TooMany(seconds);
         }
         let provable = may_be_right.then_some(&**hash);
         let by_all = match self.site_guesses.begin(site, provable, visit.client.into()).await {
             Ok(begun) => begun,
-            Err(wait) => return Guess::TooManyByAll(wait.as_secs() + 1),
+            Err(wait) => return GuessOutcome::TooManyByAll(wait.as_secs() + 1),
         };
         let client = visit.client.into();
-        let Ok(of_client) = self.hashing_of_clients.take(&client, HASH_WAIT).await else { return Guess::Busy };
-        let Ok(of_site) = self.hashing_of_sites.take(&site.owner, HASH_WAIT).await else { return Guess::Busy };
+        let Ok(of_client) = self.hashing_of_clients.take(&client, HASH_WAIT).await else { return GuessOutcome::Busy };
+        let Ok(of_site) = self.hashing_of_sites.take(&site.owner, HASH_WAIT).await else { return GuessOutcome::Busy };
         let attempt = match self.guesses.begin(&site.project, visit.client) {
             Ok(attempt) => attempt,
-            Err(Refusal::Spent(seconds)) => return Guess::TooMany(seconds),
-            Err(Refusal::Crowded) => return Guess::Busy,
+            Err(GuessRejection::Spent(seconds)) => return GuessOutcome::TooMany(seconds),
+            Err(GuessRejection::Crowded) => return GuessOutcome::Busy,
         };
-        let Ok(grant) = self.account.take(HASH_BYTES, Patience { own: HASH_WAIT, others: HASH_WAIT }).await else {
+        let Ok(grant) = self.account.take(HASH_BYTES, WaitLimits { own: HASH_WAIT, others: HASH_WAIT }).await else {
             metrics::exhausted();
-            return Guess::Busy;
+            return GuessOutcome::Busy;
         };
-        let (hash, by_all) = (hash.clone(), by_all.made());
+        let (hash, by_all) = (hash.clone(), by_all.mark_made());
         // The turns and the grant last until the hash is computed, even if the visitor disconnects.
         let verify = move || {
             let right = passwords::verify(&hash, &password);
@@ -257,10 +266,10 @@ impl Gatekeeper {
             Ok(true) if may_be_right => {
                 attempt.was_right();
                 by_all.was_right();
-                Guess::Right
+                GuessOutcome::Right
             }
-            Ok(_) => Guess::Wrong,
-            Err(_) => Guess::Busy,
+            Ok(_) => GuessOutcome::Wrong,
+            Err(_) => GuessOutcome::Busy,
         }
     }
 }
@@ -277,14 +286,14 @@ fn navigates(head: &Parts) -> bool {
 }
 
 /// Returns whether a browser sent the request, by its fetch metadata. The form replaces its own `Basic` dialogue.
-fn is_of_browser(head: &Parts) -> bool {
+fn is_from_browser(head: &Parts) -> bool {
     [SEC_FETCH_DEST, SEC_FETCH_MODE, SEC_FETCH_SITE].iter().any(|name| head.headers.contains_key(name))
 }
 
 /// Admits everybody to a public site. Redirects visitors who were passing a gate that was removed meanwhile.
-fn past_gate(head: &Parts) -> Result<(), Box<Response<SiteBody>>> {
+fn admit_to_public(head: &Parts) -> Result<(), Box<Response<SiteBody>>> {
     match head.uri.path() {
-        ENTER_PATH => Err(Box::new(see_other(&org::return_of(head)))),
+        ENTER_PATH => Err(Box::new(see_other(&org::return_path(head)))),
         FORM_PATH => Err(Box::new(see_other("/"))),
         _ => Ok(()),
     }
@@ -304,18 +313,18 @@ fn to_https(head: &Parts, visit: &Visit) -> Response<SiteBody> {
 }
 
 /// Returns the 401 for a wrong `Authorization`: the form for a person, whose browser may have cached an old password.
-fn refused(head: &Parts) -> Response<SiteBody> {
-    if is_of_browser(head) && navigates(head) {
+fn unauthorized(head: &Parts) -> Response<SiteBody> {
+    if is_from_browser(head) && navigates(head) {
         let return_to = head.uri.path_and_query().map_or("/", |target| target.as_str());
-        return form::page(StatusCode::UNAUTHORIZED, form::checked_return(return_to), Note::None);
+        return form::page(StatusCode::UNAUTHORIZED, form::checked_return(return_to), FormNotice::None);
     }
     let page = pages::page(StatusCode::UNAUTHORIZED, "Password needed", "This site asks for a password.");
-    if is_of_browser(head) { page } else { challenging(page) }
+    if is_from_browser(head) { page } else { with_challenge(page) }
 }
 
 /// Adds a `Basic` challenge, for programs only: browsers would show their own dialogue instead of the form.
-fn challenging(page: Response<SiteBody>) -> Response<SiteBody> {
-    pages::with(page, WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"site\", charset=\"UTF-8\""))
+fn with_challenge(page: Response<SiteBody>) -> Response<SiteBody> {
+    pages::with_header(page, WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"site\", charset=\"UTF-8\""))
 }
 
 fn too_many_by_all(seconds: u64) -> Response<SiteBody> {
@@ -328,11 +337,11 @@ fn too_many_by_all(seconds: u64) -> Response<SiteBody> {
          same network; everybody else can try again in {wait}."
     );
     let page = pages::page(StatusCode::TOO_MANY_REQUESTS, "Too many tries", &text);
-    pages::with(page, RETRY_AFTER, seconds.into())
+    pages::with_header(page, RETRY_AFTER, seconds.into())
 }
 
 fn too_many(seconds: u64) -> Response<SiteBody> {
     let text = "Too many wrong passwords were tried in a short time. Wait a minute, then try again.";
     let page = pages::page(StatusCode::TOO_MANY_REQUESTS, "Too many tries", text);
-    pages::with(page, RETRY_AFTER, seconds.into())
+    pages::with_header(page, RETRY_AFTER, seconds.into())
 }

@@ -10,10 +10,12 @@ use http::{
     header::{AUTHORIZATION, WWW_AUTHENTICATE},
     request::Parts,
 };
-use packs::manifest::Account;
+use packs::manifest::GuardAccount;
 use subtle::{Choice, ConstantTimeEq as _};
 
-use super::{Gatekeeper, Guess, SEC_FETCH_MODE, SEC_FETCH_SITE, credentials, to_https, too_many, too_many_by_all};
+use super::{
+    Gatekeeper, GuessOutcome, SEC_FETCH_MODE, SEC_FETCH_SITE, credentials, to_https, too_many, too_many_by_all,
+};
 use crate::http::{SiteBody, Visit, pages};
 
 impl Gatekeeper {
@@ -24,7 +26,7 @@ impl Gatekeeper {
         head: &Parts,
         visit: &Visit,
         site: &Site,
-        accounts: &[Account],
+        accounts: &[GuardAccount],
     ) -> Result<Arc<str>, Box<Response<SiteBody>>> {
         // Passwords must not be sent in the clear.
         if !visit.tls {
@@ -41,19 +43,19 @@ impl Gatekeeper {
         let Some(account) = accounts.get(place) else { return Err(Box::new(challenge(head))) };
         let is_known = bool::from(found);
         let hash: Arc<str> = account.hash.as_str().into();
-        if is_known && self.verified.knows_account(site, visit, &hash, &password) {
+        if is_known && self.verified.is_account_verified(site, visit, &hash, &password) {
             return Ok(hash);
         }
         // An unknown name costs a hash as well, so that timing does not reveal which names exist.
         match self.guess(visit, site, &hash, password.clone(), is_known).await {
-            Guess::Right => {
-                self.verified.remember_account(site, visit, &hash, &password);
+            GuessOutcome::Right => {
+                self.verified.insert_verified_account(site, visit, &hash, &password);
                 Ok(hash)
             }
-            Guess::Wrong => Err(Box::new(challenge(head))),
-            Guess::TooMany(seconds) => Err(Box::new(too_many(seconds))),
-            Guess::TooManyByAll(seconds) => Err(Box::new(too_many_by_all(seconds))),
-            Guess::Busy => Err(Box::new(pages::unavailable())),
+            GuessOutcome::Wrong => Err(Box::new(challenge(head))),
+            GuessOutcome::TooMany(seconds) => Err(Box::new(too_many(seconds))),
+            GuessOutcome::TooManyByAll(seconds) => Err(Box::new(too_many_by_all(seconds))),
+            GuessOutcome::Busy => Err(Box::new(pages::unavailable())),
         }
     }
 }
@@ -69,5 +71,5 @@ pub(crate) fn challenge(head: &Parts) -> Response<SiteBody> {
     if head.headers.get(SEC_FETCH_SITE).is_some_and(is_elsewhere) && !is_navigation() {
         return page;
     }
-    pages::with(page, WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"private\", charset=\"UTF-8\""))
+    pages::with_header(page, WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"private\", charset=\"UTF-8\""))
 }

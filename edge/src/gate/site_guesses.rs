@@ -15,12 +15,12 @@ use fairness::Client;
 use hmac::{Hmac, Mac as _};
 use live::{
     Redis,
-    guesses::{ClientMarks, GuessBounds, SiteGuess},
+    guesses::{ClientMarks, GuessBounds, GuessKind},
 };
 use sha2::Sha256;
 use tokio::time::{Instant, timeout};
 
-use super::cookie::keyed;
+use super::cookie::keyed_mac;
 use crate::limits;
 
 const MARK_LEN: usize = 12;
@@ -44,20 +44,20 @@ const BOUNDS: GuessBounds = GuessBounds {
 pub(super) struct SiteGuesses {
     redis: Option<Redis>,
     mac: Hmac<Sha256>,
-    alone: Mutex<HashMap<ProjectId, Alone>>,
+    alone: Mutex<HashMap<ProjectId, LocalGuesses>>,
 }
 
-struct Alone {
+struct LocalGuesses {
     since: Instant,
     all: u32,
     of: HashMap<Client, u32>,
 }
 
-/// A permitted guess. If it is dropped before it is [made](Self::made), it is returned.
-pub(super) struct Begun {
+/// A permitted guess. If it is dropped before it is [made](Self::mark_made), it is returned.
+pub(super) struct PermittedGuess {
     redis: Option<Redis>,
     site: ProjectId,
-    guess: SiteGuess,
+    guess: GuessKind,
     marks: ClientMarks,
     is_made: bool,
 }
@@ -65,27 +65,34 @@ pub(super) struct Begun {
 impl SiteGuesses {
     /// Creates an empty counter. Without `redis` this edge counts alone.
     pub(super) fn new(key: &[u8; 32], redis: Option<Redis>) -> Self {
-        Self { redis, mac: keyed(key, b"guesser\0"), alone: Mutex::default() }
+        Self { redis, mac: keyed_mac(key, b"guesser\0"), alone: Mutex::default() }
     }
 
     /// Starts a guess at the password of `site` with this `hash`, of several that it may have; `None` for an unknown
     /// name. Fails with the time until guesses are available again.
-    pub(super) async fn begin(&self, site: &Site, hash: Option<&str>, client: Client) -> Result<Begun, Duration> {
+    pub(super) async fn begin(
+        &self,
+        site: &Site,
+        hash: Option<&str>,
+        client: Client,
+    ) -> Result<PermittedGuess, Duration> {
         let marks = ClientMarks {
             // Knowing one of a site's passwords does not prove knowledge of another.
-            proved: self.mark(site, site.access_version, hash.unwrap_or_default(), client),
-            client: self.mark(site, 0, "", client),
-            block: client.block().map(|block| self.mark(site, 0, "", block)).unwrap_or_default(),
+            proved: self.client_mark(site, site.access_version, hash.unwrap_or_default(), client),
+            client: self.client_mark(site, 0, "", client),
+            block: client.block().map(|block| self.client_mark(site, 0, "", block)).unwrap_or_default(),
         };
         if let Some(redis) = &self.redis {
             let asking = redis.begin_guess(site.project.as_str(), &marks, &BOUNDS);
             match timeout(limits::SITE_GUESS_WAIT, asking).await {
-                Ok(Ok(guess)) => return guess.map(|guess| Begun::new(site, Some(redis.clone()), guess, marks)),
+                Ok(Ok(guess)) => {
+                    return guess.map(|guess| PermittedGuess::new(site, Some(redis.clone()), guess, marks));
+                }
                 Ok(Err(error)) => tracing::debug!(%error, "guesses are counted by this edge alone"),
                 Err(_) => tracing::debug!("guesses are counted by this edge alone: Redis does not answer"),
             }
         }
-        self.begin_alone(&site.project, client).map(|()| Begun::new(site, None, SiteGuess::Counted, marks))
+        self.begin_alone(&site.project, client).map(|()| PermittedGuess::new(site, None, GuessKind::Counted, marks))
     }
 
     fn begin_alone(&self, project: &ProjectId, client: Client) -> Result<(), Duration> {
@@ -98,7 +105,7 @@ impl SiteGuesses {
                 return Err(limits::GUESS_INTERVAL);
             }
         }
-        let begin = || Alone { since: now, all: 0, of: HashMap::new() };
+        let begin = || LocalGuesses { since: now, all: 0, of: HashMap::new() };
         let guesses = alone.entry(project.clone()).or_insert_with(begin);
         if is_over(guesses.since) {
             *guesses = begin();
@@ -117,7 +124,7 @@ impl SiteGuesses {
     }
 
     /// Returns a client's pseudonym, from which its address cannot be found without the key.
-    fn mark(&self, site: &Site, version: i64, hash: &str, client: Client) -> String {
+    fn client_mark(&self, site: &Site, version: i64, hash: &str, client: Client) -> String {
         let mut mac = self.mac.clone();
         mac.update(site.project.as_str().as_bytes());
         mac.update(&version.to_be_bytes());
@@ -129,13 +136,13 @@ impl SiteGuesses {
     }
 }
 
-impl Begun {
-    fn new(site: &Site, redis: Option<Redis>, guess: SiteGuess, marks: ClientMarks) -> Self {
+impl PermittedGuess {
+    fn new(site: &Site, redis: Option<Redis>, guess: GuessKind, marks: ClientMarks) -> Self {
         Self { redis, site: site.project.clone(), guess, marks, is_made: false }
     }
 
     /// Marks the guess as made: it counts as wrong unless it [was right](Self::was_right).
-    pub(super) fn made(mut self) -> Self {
+    pub(super) fn mark_made(mut self) -> Self {
         self.is_made = true;
         self
     }
@@ -158,7 +165,7 @@ impl Begun {
     }
 }
 
-impl Drop for Begun {
+impl Drop for PermittedGuess {
     fn drop(&mut self) {
         if !self.is_made {
             self.give_back(false);

@@ -13,11 +13,11 @@ use domain::{
 
 /// The request limits of an API key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Asks {
+pub(super) struct RequestLimits {
     /// The largest body, in bytes.
-    pub(super) body: Limited,
+    pub(super) body: LimitWithSource,
     /// The most tokens per choice, for models that can write that many.
-    tokens: Limited,
+    tokens: LimitWithSource,
     /// Whether a request for more tokens is reduced rather than refused.
     clamps: bool,
     aliases: Option<Arc<ModelAliases>>,
@@ -25,13 +25,13 @@ pub(super) struct Asks {
 
 /// A limit and what sets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Limited {
+pub(super) struct LimitWithSource {
     pub(super) most: u64,
-    by: Bound,
+    by: LimitSource,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Bound {
+enum LimitSource {
     Plan,
     Key,
     Model,
@@ -40,49 +40,53 @@ enum Bound {
 /// The most tokens allowed per choice of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TokenCeiling {
-    limited: Limited,
+    limited: LimitWithSource,
     clamps: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct AskedTokens {
+pub(super) struct RequestedTokens {
     pub(super) tokens: u64,
     /// Whether the request asked for more.
     pub(super) is_cut: bool,
 }
 
-impl Asks {
+impl RequestLimits {
     /// Combines the limits of a key and of its plan.
-    pub(super) fn of(key: &KeyLimits, plan: &PlanLimits, clamps: bool) -> Self {
+    pub(super) fn combine(key: &KeyLimits, plan: &PlanLimits, clamps: bool) -> Self {
         Self {
-            body: Limited::of(plan.gateway_body_bytes.get(), key.body_bytes.map(BodyLimit::get)),
-            tokens: Limited::of(plan.gateway_max_tokens.get(), key.max_tokens.map(TokenLimit::get)),
+            body: LimitWithSource::lower(plan.gateway_body_bytes.get(), key.body_bytes.map(BodyLimit::get)),
+            tokens: LimitWithSource::lower(plan.gateway_max_tokens.get(), key.max_tokens.map(TokenLimit::get)),
             clamps,
             aliases: None,
         }
     }
 
-    pub(super) fn by_names(self, aliases: Option<Arc<ModelAliases>>) -> Self {
+    pub(super) fn with_aliases(self, aliases: Option<Arc<ModelAliases>>) -> Self {
         Self { aliases, ..self }
     }
 
     /// Returns the id of the model to which the account has given this name.
-    pub(super) fn alias(&self, name: &str) -> Option<&str> {
+    pub(super) fn find_alias(&self, name: &str) -> Option<&str> {
         self.aliases.as_ref()?.find(name)
     }
 
-    pub(super) fn tokens_of(&self, model: &Model) -> TokenCeiling {
+    pub(super) fn token_ceiling(&self, model: &Model) -> TokenCeiling {
         let output = model.most_output();
-        let limited = if output < self.tokens.most { Limited { most: output, by: Bound::Model } } else { self.tokens };
+        let limited = if output < self.tokens.most {
+            LimitWithSource { most: output, by: LimitSource::Model }
+        } else {
+            self.tokens
+        };
         TokenCeiling { limited, clamps: self.clamps }
     }
 }
 
 /// The contract's defaults.
 #[cfg(any(test, fuzzing))]
-impl Default for Asks {
+impl Default for RequestLimits {
     fn default() -> Self {
-        let limited = |most| Limited { most, by: Bound::Plan };
+        let limited = |most| LimitWithSource { most, by: LimitSource::Plan };
         Self {
             body: limited(BodyLimit::DEFAULT.get()),
             tokens: limited(TokenLimit::DEFAULT.get()),
@@ -93,17 +97,17 @@ impl Default for Asks {
 }
 
 #[cfg(test)]
-impl Asks {
+impl RequestLimits {
     pub(super) fn body_bytes(&self) -> usize {
         usize::try_from(self.body.most).unwrap()
     }
 
     pub(super) fn with_tokens(self, most: u64) -> Self {
-        Self { tokens: Limited { most, ..self.tokens }, ..self }
+        Self { tokens: LimitWithSource { most, ..self.tokens }, ..self }
     }
 
     pub(super) fn with_body(self, most: u64) -> Self {
-        Self { body: Limited { most, ..self.body }, ..self }
+        Self { body: LimitWithSource { most, ..self.body }, ..self }
     }
 
     pub(super) fn clamped(self) -> Self {
@@ -111,23 +115,23 @@ impl Asks {
     }
 }
 
-impl Limited {
-    fn of(plan: u64, key: Option<u64>) -> Self {
+impl LimitWithSource {
+    fn lower(plan: u64, key: Option<u64>) -> Self {
         match key.filter(|key| *key < plan) {
-            Some(most) => Self { most, by: Bound::Key },
-            None => Self { most: plan, by: Bound::Plan },
+            Some(most) => Self { most, by: LimitSource::Key },
+            None => Self { most: plan, by: LimitSource::Plan },
         }
     }
 
     /// Returns how a client can get a higher limit, as the end of a message.
     pub(super) fn remedy(&self) -> &'static str {
         match self.by {
-            Bound::Plan => "your plan allows no more, and a larger plan may",
-            Bound::Key => {
+            LimitSource::Plan => "your plan allows no more, and a larger plan may",
+            LimitSource::Key => {
                 "this key allows no more (`svc tokens limit ID --max-tokens N --max-body SIZE` changes that, with `--org NAME` for an \
                  organization's key, or PATCH /tokens/:id and /orgs/:name/tokens/:id)"
             }
-            Bound::Model => "the model writes no more",
+            LimitSource::Model => "the model writes no more",
         }
     }
 }
@@ -143,10 +147,10 @@ impl TokenCeiling {
     }
 
     /// Validates a requested number of tokens. Returns `None` if it is out of range.
-    pub(super) fn admit(&self, tokens: u64) -> Option<AskedTokens> {
+    pub(super) fn admit(&self, tokens: u64) -> Option<RequestedTokens> {
         let is_cut = self.clamps && tokens > self.most();
         let tokens = if is_cut { self.most() } else { tokens };
-        self.range().contains(&tokens).then_some(AskedTokens { tokens, is_cut })
+        self.range().contains(&tokens).then_some(RequestedTokens { tokens, is_cut })
     }
 
     pub(super) fn rule(&self) -> String {
@@ -161,19 +165,19 @@ impl TokenCeiling {
 
 #[cfg(test)]
 mod tests {
-    use config::{Gateway, models::Models};
+    use config::{Gateway, models::ModelCatalog};
     use domain::plans::Plans;
 
     use super::*;
 
-    fn asks(plan: Option<&str>, key: KeyLimits) -> Asks {
-        Asks::of(&key, &Plans::default().limits_of(plan), false)
+    fn asks(plan: Option<&str>, key: KeyLimits) -> RequestLimits {
+        RequestLimits::combine(&key, &Plans::default().limits_for(plan), false)
     }
 
     #[test]
     fn the_contract_holds_for_who_pays_for_nothing() {
-        assert_eq!(asks(None, KeyLimits::default()), Asks::default());
-        let asks = Asks::default();
+        assert_eq!(asks(None, KeyLimits::default()), RequestLimits::default());
+        let asks = RequestLimits::default();
         assert_eq!((asks.body_bytes(), asks.tokens.most), (65_536, 4_096));
     }
 
@@ -193,28 +197,28 @@ mod tests {
 
     #[test]
     fn no_model_is_asked_for_more_than_it_writes() {
-        let models = Models::of(&Gateway::default(), |_| Some("key".to_owned())).unwrap();
+        let models = ModelCatalog::from_config(&Gateway::default(), |_| Some("key".to_owned())).unwrap();
         let largest = asks(Some("business"), KeyLimits::default());
-        let most = |id: &str| largest.tokens_of(models.find(id).unwrap()).most();
+        let most = |id: &str| largest.token_ceiling(models.find(id).unwrap()).most();
         assert_eq!(most("svc/llama-3.3-70b-instruct"), 16_384);
         assert_eq!(most("svc/gpt-oss-120b"), 32_768);
         assert_eq!(most("svc/mistral-large"), 131_072, "of the plan");
-        let ceiling = largest.tokens_of(models.find("svc/gpt-oss-120b").unwrap());
+        let ceiling = largest.token_ceiling(models.find("svc/gpt-oss-120b").unwrap());
         assert_eq!((ceiling.default_tokens(), ceiling.admit(32_769)), (4_096, None));
         assert!(ceiling.rule().contains("from 1 to 32768: the model writes no more"), "{}", ceiling.rule());
-        let ceiling = Asks::default().with_tokens(10).tokens_of(models.find("svc/gpt-oss-120b").unwrap());
+        let ceiling = RequestLimits::default().with_tokens(10).token_ceiling(models.find("svc/gpt-oss-120b").unwrap());
         assert_eq!(ceiling.default_tokens(), 10);
     }
 
     #[test]
     fn a_request_is_cut_where_the_operator_has_said_so() {
-        let models = Models::of(&Gateway::default(), |_| Some("key".to_owned())).unwrap();
+        let models = ModelCatalog::from_config(&Gateway::default(), |_| Some("key".to_owned())).unwrap();
         let model = models.find("svc/mistral-large").unwrap();
-        let asked = |asks: &Asks, tokens| asks.tokens_of(model).admit(tokens);
-        assert_eq!(asked(&Asks::default(), 4_097), None);
-        let cut = Asks::default().clamped();
-        assert_eq!(asked(&cut, 4_097), Some(AskedTokens { tokens: 4_096, is_cut: true }));
-        assert_eq!(asked(&cut, 4_096), Some(AskedTokens { tokens: 4_096, is_cut: false }));
+        let asked = |asks: &RequestLimits, tokens| asks.token_ceiling(model).admit(tokens);
+        assert_eq!(asked(&RequestLimits::default(), 4_097), None);
+        let cut = RequestLimits::default().clamped();
+        assert_eq!(asked(&cut, 4_097), Some(RequestedTokens { tokens: 4_096, is_cut: true }));
+        assert_eq!(asked(&cut, 4_096), Some(RequestedTokens { tokens: 4_096, is_cut: false }));
         assert_eq!(asked(&cut, 0), None);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use domain::token::TokenSecret;
 use fairness::Client;
 use http::{HeaderMap, HeaderName, header};
-use telemetry::{Line, Outage};
+use telemetry::{OutageLine, OutageLog};
 
 use super::{Gateway, error::ApiError};
 use crate::{
@@ -23,8 +23,8 @@ impl Gateway {
             Ok(key) => key.ok_or_else(ApiError::invalid_key),
             Err(KeyError::TooManyUnknown(wait)) => Err(ApiError::too_many_unknown_keys(wait)),
             Err(error @ KeyError::Recall(_)) => {
-                static UNREAD: Outage = Outage::new();
-                if let Some(Line { left_out, .. }) = UNREAD.fails() {
+                static UNREAD: OutageLog = OutageLog::new();
+                if let Some(OutageLine { left_out, .. }) = UNREAD.record_failure() {
                     tracing::warn!(%error, left_out, "a gateway key cannot be looked up");
                 }
                 Err(ApiError::limits_unavailable(limits::KEYS_RETRY))
@@ -33,7 +33,7 @@ impl Gateway {
     }
 }
 
-pub(super) fn shown_key(headers: &HeaderMap) -> Result<TokenSecret, ApiError> {
+pub(super) fn bearer_secret(headers: &HeaderMap) -> Result<TokenSecret, ApiError> {
     let secret = match (headers.get(header::AUTHORIZATION), headers.get(API_KEY)) {
         (Some(shown), _) => {
             let shown = shown.to_str().map_err(|_| ApiError::invalid_key())?;

@@ -11,82 +11,82 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::Full;
 
 use super::{
-    resume::Pieces,
+    resume::AnswerStream,
     stream::{StreamAbortedError, StreamBody},
-    under_way::Held,
+    under_way::PendingGuard,
 };
 
 /// A response body: whole, or a stream of server-sent events.
-pub struct Body {
-    kind: Kind,
-    _held: Option<Held>,
+pub struct GatewayBody {
+    kind: BodyKind,
+    _held: Option<PendingGuard>,
 }
 
-enum Kind {
+enum BodyKind {
     Whole(Full<Bytes>),
     Stream(StreamBody),
     /// An answer kept for clients that reconnect, and its remaining bytes, if known.
-    Kept(Pieces, Option<u64>),
+    Kept(AnswerStream, Option<u64>),
 }
 
 /// Bytes with a value that lives until the last of them is dropped.
-struct Holding<H> {
+struct BytesWithGuard<H> {
     bytes: Bytes,
     _held: H,
 }
 
-impl<H> AsRef<[u8]> for Holding<H> {
+impl<H> AsRef<[u8]> for BytesWithGuard<H> {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-impl Body {
+impl GatewayBody {
     /// Creates a whole body that holds a value, such as its turn, until its last byte has been handed over. The body
     /// itself is dropped when the bytes are only queued.
     pub(super) fn whole<H: Send + 'static>(bytes: Bytes, held: H) -> Self {
-        Bytes::from_owner(Holding { bytes, _held: held }).into()
+        Bytes::from_owner(BytesWithGuard { bytes, _held: held }).into()
     }
 
-    pub(super) fn kept(pieces: Pieces, length: Option<u64>) -> Self {
-        Kind::Kept(pieces, length).into()
+    pub(super) fn kept(pieces: AnswerStream, length: Option<u64>) -> Self {
+        BodyKind::Kept(pieces, length).into()
     }
 
     /// Keeps a completion counted as pending until the body is dropped.
-    pub(super) fn holding(self, held: Held) -> Self {
+    pub(super) fn holding(self, held: PendingGuard) -> Self {
         Self { _held: Some(held), ..self }
     }
 }
 
-impl From<Kind> for Body {
-    fn from(kind: Kind) -> Self {
+impl From<BodyKind> for GatewayBody {
+    fn from(kind: BodyKind) -> Self {
         Self { kind, _held: None }
     }
 }
 
-impl From<Bytes> for Body {
+impl From<Bytes> for GatewayBody {
     fn from(bytes: Bytes) -> Self {
-        Kind::Whole(Full::new(bytes)).into()
+        BodyKind::Whole(Full::new(bytes)).into()
     }
 }
 
-impl From<StreamBody> for Body {
+impl From<StreamBody> for GatewayBody {
     fn from(stream: StreamBody) -> Self {
-        Kind::Stream(stream).into()
+        BodyKind::Stream(stream).into()
     }
 }
 
-impl HttpBody for Body {
+impl HttpBody for GatewayBody {
     type Data = Bytes;
     type Error = Box<dyn std::error::Error + Send + Sync>;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         match &mut self.kind {
-            Kind::Whole(body) => Pin::new(body).poll_frame(cx).map_err(|never| match never {}),
-            Kind::Stream(stream) => stream
+            BodyKind::Whole(body) => Pin::new(body).poll_frame(cx).map_err(|never| match never {}),
+            BodyKind::Stream(stream) => stream
                 .poll_bytes(cx)
                 .map(|next| next.map(|bytes| bytes.map(Frame::data).map_err(|error: StreamAbortedError| error.into()))),
-            Kind::Kept(pieces, left) => pieces.poll_next_unpin(cx).map(|next| {
+            BodyKind::Kept(pieces, left) => pieces.poll_next_unpin(cx).map(|next| {
                 if let (Some(Ok(bytes)), Some(left)) = (&next, left) {
                     *left = left.saturating_sub(bytes.len() as u64);
                 }
@@ -97,17 +97,17 @@ impl HttpBody for Body {
 
     fn is_end_stream(&self) -> bool {
         match &self.kind {
-            Kind::Whole(body) => body.is_end_stream(),
-            Kind::Stream(stream) => stream.is_ended(),
-            Kind::Kept(_, left) => *left == Some(0),
+            BodyKind::Whole(body) => body.is_end_stream(),
+            BodyKind::Stream(stream) => stream.is_ended(),
+            BodyKind::Kept(_, left) => *left == Some(0),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.kind {
-            Kind::Whole(body) => body.size_hint(),
-            Kind::Kept(_, Some(left)) => SizeHint::with_exact(*left),
-            Kind::Stream(_) | Kind::Kept(_, None) => SizeHint::default(),
+            BodyKind::Whole(body) => body.size_hint(),
+            BodyKind::Kept(_, Some(left)) => SizeHint::with_exact(*left),
+            BodyKind::Stream(_) | BodyKind::Kept(_, None) => SizeHint::default(),
         }
     }
 }

@@ -11,9 +11,9 @@ pub(super) const EXPOSED_HEADERS: HeaderValue = HeaderValue::from_static(
      x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens",
 );
 
-pub(super) struct Cors(Vec<String>);
+pub(super) struct CorsPolicy(Vec<String>);
 
-impl Cors {
+impl CorsPolicy {
     pub(super) fn new(origins: &[String]) -> Self {
         Self(origins.iter().map(|origin| origin.trim_end_matches('/').to_owned()).collect())
     }

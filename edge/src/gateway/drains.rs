@@ -11,25 +11,25 @@ use std::{
 };
 
 use domain::PayingAccount;
-use fairness::{Bounds, Turns};
+use fairness::{TurnBounds, TurnQueue};
 use http::Response;
 use tokio::{runtime::Handle, sync::Semaphore, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    body::Body,
-    meter::{Charge, Reservation},
-    traces::Span,
+    body::GatewayBody,
+    meter::{ChargeFlag, Reservation},
+    traces::CompletionSpan,
 };
 use crate::{http::pinned, limits, metrics};
 
 /// The tasks that continue without their clients. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct Drains(Arc<Inner>);
+pub(super) struct DrainTasks(Arc<DrainState>);
 
-struct Inner {
+struct DrainState {
     /// Slots for drains, in total and per account.
-    places: Turns<PayingAccount>,
+    places: TurnQueue<PayingAccount>,
     /// Slots for connections that wait for the end of an answer.
     ends: Arc<Semaphore>,
     /// Tracks all pending completions.
@@ -37,11 +37,11 @@ struct Inner {
     stop: CancellationToken,
 }
 
-impl Drains {
+impl DrainTasks {
     /// Creates an empty set whose drains are added to `tasks`.
     pub(super) fn new(tasks: TaskTracker) -> Self {
-        Self(Arc::new(Inner {
-            places: Turns::new(Bounds {
+        Self(Arc::new(DrainState {
+            places: TurnQueue::new(TurnBounds {
                 total: limits::DRAINS,
                 share: limits::ACCOUNT_DRAINS,
                 waiting: 0,
@@ -115,9 +115,9 @@ impl Drains {
 
 /// A flag for whether the client of an exchange has disconnected.
 #[derive(Clone, Default)]
-pub(super) struct Disconnected(Arc<AtomicBool>);
+pub(super) struct DisconnectFlag(Arc<AtomicBool>);
 
-impl Disconnected {
+impl DisconnectFlag {
     pub(super) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -125,19 +125,19 @@ impl Disconnected {
 
 /// The caller of an exchange: whether its client has disconnected, and what observes the completion.
 #[derive(Clone, Default)]
-pub(super) struct Caller {
-    disconnected: Disconnected,
-    charge: Charge,
-    span: Option<Span>,
+pub(super) struct CompletionCaller {
+    disconnected: DisconnectFlag,
+    charge: ChargeFlag,
+    span: Option<CompletionSpan>,
 }
 
-impl Caller {
+impl CompletionCaller {
     /// Creates the caller of an exchange for clients that reconnect. `charge` records whether it costs anything.
-    pub(super) fn lasting(charge: Charge, span: Option<Span>) -> Self {
+    pub(super) fn lasting(charge: ChargeFlag, span: Option<CompletionSpan>) -> Self {
         Self { charge, span, ..Self::default() }
     }
 
-    pub(super) fn with_span(self, span: Option<Span>) -> Self {
+    pub(super) fn with_span(self, span: Option<CompletionSpan>) -> Self {
         Self { span, ..self }
     }
 
@@ -145,7 +145,7 @@ impl Caller {
         self.disconnected.is_set()
     }
 
-    pub(super) fn disconnected(&self) -> Disconnected {
+    pub(super) fn disconnected(&self) -> DisconnectFlag {
         self.disconnected.clone()
     }
 
@@ -158,9 +158,9 @@ impl Caller {
         self.charge.is_set()
     }
 
-    pub(super) fn answered(&self, response: &Response<Body>) {
+    pub(super) fn answered(&self, response: &Response<GatewayBody>) {
         if let Some(span) = &self.span {
-            span.answered(response.status(), response.extensions().get().copied());
+            span.record_response(response.status(), response.extensions().get().copied());
         }
     }
 }
@@ -168,8 +168,8 @@ impl Caller {
 /// A future that becomes a drain if it is dropped before it completes, as when its client disconnects.
 pub(super) struct DrainOnDrop<T: Send + 'static> {
     work: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
-    caller: Caller,
-    drains: Drains,
+    caller: CompletionCaller,
+    drains: DrainTasks,
     account: PayingAccount,
     longest: Duration,
 }
@@ -177,15 +177,15 @@ pub(super) struct DrainOnDrop<T: Send + 'static> {
 impl<T: Send + 'static> DrainOnDrop<T> {
     /// Creates work that runs for at most `longest` after its client disconnects.
     pub(super) fn new<W>(
-        drains: Drains,
+        drains: DrainTasks,
         account: PayingAccount,
         longest: Duration,
-        work: impl FnOnce(Caller) -> W,
+        work: impl FnOnce(CompletionCaller) -> W,
     ) -> Self
     where
         W: Future<Output = T> + Send + 'static,
     {
-        let caller = Caller::default();
+        let caller = CompletionCaller::default();
         let work = pinned(|| work(caller.clone()));
         Self { work: Some(work), caller, drains, account, longest }
     }
@@ -237,7 +237,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_is_not_streamed_is_read_for_longer_than_a_stream() {
         let (tasks, ended) = (TaskTracker::new(), Arc::new(AtomicBool::new(false)));
-        let drains = Drains::new(tasks.clone());
+        let drains = DrainTasks::new(tasks.clone());
         let long = || {
             let ended = ended.clone();
             async move {
@@ -257,7 +257,7 @@ mod tests {
     #[tokio::test]
     async fn one_account_does_not_take_every_place() {
         let tasks = TaskTracker::new();
-        let drains = Drains::new(tasks.clone());
+        let drains = DrainTasks::new(tasks.clone());
         let (adas, bobs, ends) = (Arc::new(()), Arc::new(()), Arc::new(()));
         for _ in 0..limits::DRAINS {
             drains.spawn(&account("1a"), endless(&adas));

@@ -12,7 +12,7 @@ pub(super) const MODELS: &str = "/v1/models";
 pub(super) const OPENAPI: &str = "/v1/openapi.json";
 
 /// Returns the endpoints of a model. Responses and messages are translated to chat completions.
-pub(super) fn of(model: &Model) -> Vec<&'static str> {
+pub(super) fn for_model(model: &Model) -> Vec<&'static str> {
     let is_chat = model.has_route(ModelRoute::Chat);
     let has = |route| model.has_route(route);
     [

@@ -17,12 +17,12 @@ use serde_json::json;
 
 pub(super) use self::{
     code::ErrorCode,
-    complaint::{Complaint, Report},
+    complaint::{ErrorReport, RequestComplaint},
     provider::ProviderError,
     request_fault::{RequestFacts, RequestFault},
 };
 use super::meter::AdmissionError;
-use crate::{http::Fault, limits};
+use crate::{http::HttpFault, limits};
 
 /// Keeps `OpenAI`'s own clients from retrying: they would sleep until `Retry-After`, however late that is.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
@@ -222,7 +222,7 @@ impl ApiError {
         Self::invalid_value(place, &rule)
     }
 
-    pub(super) fn leaves_body(&self) -> bool {
+    pub(super) fn skips_body(&self) -> bool {
         self.leaves_body
     }
 
@@ -235,7 +235,7 @@ impl ApiError {
         self.code
     }
 
-    pub(super) fn bound(&self) -> Option<(&str, u64)> {
+    pub(super) fn param_and_maximum(&self) -> Option<(&str, u64)> {
         Some((self.param.as_deref()?, self.maximum?))
     }
 
@@ -300,12 +300,12 @@ impl ApiError {
     }
 }
 
-impl From<Fault> for ApiError {
-    fn from(fault: Fault) -> Self {
+impl From<HttpFault> for ApiError {
+    fn from(fault: HttpFault) -> Self {
         let code = match fault {
-            Fault::Malformed => ErrorCode::MalformedRequest,
-            Fault::Misdirected => ErrorCode::MisdirectedRequest,
-            Fault::CookiesTooLarge => ErrorCode::HeadersTooLarge,
+            HttpFault::Malformed => ErrorCode::MalformedRequest,
+            HttpFault::Misdirected => ErrorCode::MisdirectedRequest,
+            HttpFault::CookiesTooLarge => ErrorCode::HeadersTooLarge,
         };
         Self::new(code, fault.message())
     }

@@ -9,28 +9,28 @@ use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
 use bytes::BytesMut;
 use config::models::ModelRoute;
 use domain::{PayingAccount, usage::Microcents};
-use fairness::{Refused, Turn};
+use fairness::{ShareError, TurnPermit};
 use futures_util::stream::FuturesUnordered;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, header};
 
 use self::asking::ProviderRequest;
 use super::{
     answer_memory::AnswerMemory,
-    body::Body,
-    drains::Caller,
+    body::GatewayBody,
+    drains::CompletionCaller,
     error::{ApiError, ProviderError, RequestFacts},
-    formats::{ClientFormat, Errors, NativeAnswer},
-    meter::{Admission, Allowance, RateLimits},
+    formats::{ClientFormat, ErrorFormat, NativeAnswer},
+    meter::{AdmittedCompletion, Allowance, RateLimits},
     metered_answer::MeteredAnswer,
     models::ServedModel,
     rate_headers,
     request::CompletionRequest,
-    settings::Settings,
-    sse::{AnswerFrames, Frames, NativeFrames},
-    state::State,
-    stream::{KeepAlive, Relay, StreamBody},
+    settings::GatewaySettings,
+    sse::{AnswerFrames, ChatFrames, NativeFrames},
+    state::GatewayState,
+    stream::{KeepAliveTimer, StreamBody, StreamRelay},
     upstream::{GzipDecoder, UpstreamResponse},
-    usage_report::Expected,
+    usage_report::ExpectedUsage,
 };
 use crate::{limits, memory::keys::GatewayKey, metrics};
 
@@ -44,23 +44,23 @@ pub(super) const COST: HeaderName = HeaderName::from_static("x-svc-cost");
 
 /// Answers a valid request. The future keeps being polled after its client disconnects.
 pub(super) async fn complete(
-    state: Arc<State>,
-    settings: Arc<Settings>,
+    state: Arc<GatewayState>,
+    settings: Arc<GatewaySettings>,
     key: Arc<GatewayKey>,
     request: CompletionRequest,
     request_id: String,
-    caller: Caller,
-) -> Response<Body> {
+    caller: CompletionCaller,
+) -> Response<GatewayBody> {
     let model = request.model.clone();
     let (concurrent, allowance) = (settings.concurrent, settings.allowance(&key));
     // A completion lasts for minutes and does not need the settings any longer.
     drop(settings);
-    let response = match state.completions.try_take_of(&key.payer, concurrent) {
+    let response = match state.completions.try_take_with_share(&key.payer, concurrent) {
         Ok(turn) => admit_and_exchange(state, key, allowance, request, request_id, &caller, turn).await,
         Err(refused) => {
             let error = match refused {
-                Refused::Share => ApiError::too_many_at_once(concurrent),
-                Refused::Full => ApiError::busy(),
+                ShareError::Share => ApiError::too_many_at_once(concurrent),
+                ShareError::Full => ApiError::busy(),
             };
             refuse(&request.format.errors(&request_id, request.expected.prompt, &model), error, None)
         }
@@ -71,15 +71,15 @@ pub(super) async fn complete(
 }
 
 async fn admit_and_exchange(
-    state: Arc<State>,
+    state: Arc<GatewayState>,
     key: Arc<GatewayKey>,
     allowance: Allowance,
     request: CompletionRequest,
     request_id: String,
-    caller: &Caller,
-    turn: Turn<PayingAccount>,
-) -> Response<Body> {
-    let (route, longest) = (request.format.route(), request.longest());
+    caller: &CompletionCaller,
+    turn: TurnPermit<PayingAccount>,
+) -> Response<GatewayBody> {
+    let (route, longest) = (request.format.route(), request.time_limit());
     let CompletionRequest { model, is_stream, max_usage, expected, sent, body, fallback, format } = request;
     let errors = format.errors(&request_id, expected.prompt, &model);
     let mut memory = AnswerMemory::new(&state.answers, &key.payer);
@@ -89,7 +89,7 @@ async fn admit_and_exchange(
         return refuse(&errors, ApiError::no_memory_for_answer(), None);
     }
     let admitted = state.meter.admit(&key, allowance, &model.model, max_usage, expected.prompt);
-    let Admission { mut reservation, rate_limits } = match admitted.await {
+    let AdmittedCompletion { mut reservation, rate_limits } = match admitted.await {
         Ok(admission) => admission,
         Err(error) => return refuse(&errors, ApiError::from(&error), error.rate_limits()),
     };
@@ -103,16 +103,16 @@ async fn admit_and_exchange(
     let metered = MeteredAnswer::new(reservation, expected, is_stream, caller.disconnected());
     let facts = RequestFacts { context: model.model.context, sent };
     let native = format.native_answer();
-    let mut exchange = Exchange { state, model, native, route, longest, expected, facts, request_id };
+    let mut exchange = ProviderExchange { state, model, native, route, longest, expected, facts, request_id };
     let mut headers = None;
     let asked = {
         // A future pinned in place is not moved, so the request's future holds it only once.
         let request = ProviderRequest { body: body.into(), is_stream, fallback };
-        let mut asking = pin!(exchange.ask(request, &metered, &key.payer));
+        let mut asking = pin!(exchange.send_to_providers(request, &metered, &key.payer));
         let asking = poll_fn(|cx| {
             // The client left before the request was sent: do not send it.
-            if caller.has_left() && !metered.is_asked() {
-                return Poll::Ready(Asked::Abandoned);
+            if caller.has_left() && !metered.is_request_sent() {
+                return Poll::Ready(ProviderOutcome::Abandoned);
             }
             let asked = asking.as_mut().poll(cx);
             if asked.is_pending() && headers.is_none() {
@@ -121,7 +121,7 @@ async fn admit_and_exchange(
             }
             asked
         });
-        cut_off.run_until_cancelled(asking).await.unwrap_or(Asked::CutOff)
+        cut_off.run_until_cancelled(asking).await.unwrap_or(ProviderOutcome::CutOff)
     };
     let mut headers = headers.unwrap_or_else(|| answer_headers(is_stream, &rate_limits, &format, id.as_ref()));
     if let Some(name) = &exchange.model.upstream.name_header {
@@ -129,24 +129,26 @@ async fn admit_and_exchange(
     }
     let format = if exchange.native.is_none() { format.into_translated() } else { format };
     let answered = match asked {
-        Asked::Stream(answer) if is_stream => exchange.relay_stream(answer, metered, memory, turn, format).await,
-        Asked::Stream(answer) => Box::pin(exchange.relay_merged(answer, metered, memory, turn, format)).await,
-        Asked::Whole(answer) => exchange.relay_json(answer, metered, is_stream, memory, turn, format).await,
-        Asked::Failed(error) => {
+        ProviderOutcome::Stream(answer) if is_stream => {
+            exchange.relay_stream(answer, metered, memory, turn, format).await
+        }
+        ProviderOutcome::Stream(answer) => Box::pin(exchange.relay_merged(answer, metered, memory, turn, format)).await,
+        ProviderOutcome::Whole(answer) => exchange.relay_json(answer, metered, is_stream, memory, turn, format).await,
+        ProviderOutcome::Failed(error) => {
             metered.release();
             Err(error)
         }
-        Asked::Abandoned => {
+        ProviderOutcome::Abandoned => {
             metered.release();
             return refuse(&errors, ApiError::body_cut_off(), None);
         }
-        Asked::CutOff => {
+        ProviderOutcome::CutOff => {
             metered.settle_so_far();
             Err(ProviderError::CutOff)
         }
     };
     match answered {
-        Ok(Answered { body, cost }) => {
+        Ok(CompletionResponse { body, cost }) => {
             if let Some(cost) = cost {
                 headers.insert(COST, cost.microeuros().into());
             }
@@ -165,13 +167,13 @@ async fn admit_and_exchange(
     }
 }
 
-struct Answered {
-    body: Body,
+struct CompletionResponse {
+    body: GatewayBody,
     /// The cost, if it is known before the first byte; a stream reports it in its last frame.
     cost: Option<Microcents>,
 }
 
-enum Asked {
+enum ProviderOutcome {
     Stream(UpstreamResponse),
     Whole(UpstreamResponse),
     /// No completion; the error for the client.
@@ -182,8 +184,8 @@ enum Asked {
     CutOff,
 }
 
-struct Exchange {
-    state: Arc<State>,
+struct ProviderExchange {
+    state: Arc<GatewayState>,
     /// The model at the provider in use.
     model: Arc<ServedModel>,
     /// Reads the answers of a provider that speaks the client's own format.
@@ -192,12 +194,12 @@ struct Exchange {
     route: ModelRoute,
     /// The time limit for the whole answer.
     longest: Duration,
-    expected: Expected,
+    expected: ExpectedUsage,
     facts: RequestFacts,
     request_id: String,
 }
 
-impl Exchange {
+impl ProviderExchange {
     /// Reads and drops the body of an error in the background, so that the connection can be reused.
     fn discard(&self, mut answer: UpstreamResponse) {
         let model = self.model.clone();
@@ -213,7 +215,7 @@ impl Exchange {
                 true
             });
             if end.await.unwrap_or(false) {
-                model.upstream.keep(answer.into_connection());
+                model.upstream.return_to_pool(answer.into_connection());
             }
         });
     }
@@ -225,9 +227,9 @@ impl Exchange {
         mut answer: UpstreamResponse,
         metered: MeteredAnswer,
         memory: AnswerMemory,
-        turn: Turn<PayingAccount>,
+        turn: TurnPermit<PayingAccount>,
         format: ClientFormat,
-    ) -> Result<Answered, ProviderError> {
+    ) -> Result<CompletionResponse, ProviderError> {
         let gzip = match GzipDecoder::for_headers(&answer.headers) {
             Ok(gzip) => gzip,
             Err(error) => {
@@ -239,16 +241,16 @@ impl Exchange {
         // The headers are no longer needed, and a stream lives long.
         answer.headers = HeaderMap::new();
         let frames = match &self.native {
-            None => AnswerFrames::Chat(Frames::new(self.model.clone(), self.expected).at(self.route)),
+            None => AnswerFrames::Chat(ChatFrames::new(self.model.clone(), self.expected).at(self.route)),
             Some(native) => AnswerFrames::Native(Box::new(NativeFrames::new(native.clone(), self.expected))),
         };
-        let relay = Relay {
+        let relay = StreamRelay {
             answer,
             metered: metered.into_frames(frames, self.request_id),
             gzip,
             model: self.model,
             facts: self.facts,
-            keep_alive: KeepAlive::new(),
+            keep_alive: KeepAliveTimer::new(),
             is_beginning: true,
             turn,
             read: 0,
@@ -256,8 +258,8 @@ impl Exchange {
             out: BytesMut::new(),
             cut_off: FuturesUnordered::from_iter([self.state.under_way.cut_off.clone().cancelled_owned()]),
         };
-        let body = StreamBody::begin(relay, self.state.drains.clone()).await.map(Body::from)?;
-        Ok(Answered { body, cost: None })
+        let body = StreamBody::begin(relay, self.state.drains.clone()).await.map(GatewayBody::from)?;
+        Ok(CompletionResponse { body, cost: None })
     }
 
     fn unusable(&self, why: &dyn std::fmt::Display) -> ProviderError {
@@ -296,8 +298,8 @@ fn answer_headers(
 }
 
 /// Returns the response for an error, with the account's rate limits if known.
-fn refuse(errors: &Errors, error: ApiError, rate_limits: Option<&RateLimits>) -> Response<Body> {
-    let mut response = errors.response(error).map(Body::from);
+fn refuse(errors: &ErrorFormat, error: ApiError, rate_limits: Option<&RateLimits>) -> Response<GatewayBody> {
+    let mut response = errors.response(error).map(GatewayBody::from);
     if let Some(rate_limits) = rate_limits {
         rate_headers::insert(response.headers_mut(), rate_limits);
     }

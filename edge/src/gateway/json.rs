@@ -17,7 +17,7 @@ const DEPTH: usize = 128;
 pub(super) struct JsonError;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Field<'t> {
+pub(super) struct JsonField<'t> {
     /// The name as written, with its quotes.
     quoted: &'t [u8],
     /// The range of the name, the colon and the value.
@@ -25,7 +25,7 @@ pub(super) struct Field<'t> {
     pub(super) value: Range<usize>,
 }
 
-impl<'t> Field<'t> {
+impl<'t> JsonField<'t> {
     /// Returns the decoded name, or the name as written if it cannot be decoded.
     pub(super) fn name(&self) -> Cow<'t, [u8]> {
         let as_written = || self.quoted.strip_prefix(b"\"")?.strip_suffix(b"\"").map(Cow::Borrowed);
@@ -34,25 +34,25 @@ impl<'t> Field<'t> {
 
     /// Returns the decoded name, or `None` if its escapes are not valid text, such as an unpaired surrogate.
     pub(super) fn decoded_name(&self) -> Option<Cow<'t, [u8]>> {
-        decoded_string(self.quoted)
+        decode_string(self.quoted)
     }
 }
 
 /// Iterates over the fields of the object in `text`, in order. The content of strings and numbers is not validated.
-pub(super) fn fields(text: &[u8]) -> Fields<'_> {
-    Fields { text, at: 0, has_begun: false, has_ended: false }
+pub(super) fn fields(text: &[u8]) -> JsonFields<'_> {
+    JsonFields { text, at: 0, has_begun: false, has_ended: false }
 }
 
 /// The iterator that [`fields`] returns.
-pub(super) struct Fields<'t> {
+pub(super) struct JsonFields<'t> {
     text: &'t [u8],
     at: usize,
     has_begun: bool,
     has_ended: bool,
 }
 
-impl<'t> Fields<'t> {
-    fn parse_next(&mut self) -> Result<Option<Field<'t>>, JsonError> {
+impl<'t> JsonFields<'t> {
+    fn parse_next(&mut self) -> Result<Option<JsonField<'t>>, JsonError> {
         let text = self.text;
         let open = skip_space(text, self.at);
         let mut at = match (self.has_begun, text.get(open)) {
@@ -76,12 +76,12 @@ impl<'t> Fields<'t> {
         let from = skip_space(text, at + 1);
         let to = end_of_value(text, from)?;
         self.at = to;
-        Ok(Some(Field { quoted, whole: start..to, value: from..to }))
+        Ok(Some(JsonField { quoted, whole: start..to, value: from..to }))
     }
 }
 
-impl<'t> Iterator for Fields<'t> {
-    type Item = Result<Field<'t>, JsonError>;
+impl<'t> Iterator for JsonFields<'t> {
+    type Item = Result<JsonField<'t>, JsonError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.has_ended {
@@ -94,7 +94,7 @@ impl<'t> Iterator for Fields<'t> {
 }
 
 /// Iterates over the elements of the array in `text`, which must be valid JSON. Returns `None` if it is not an array.
-pub(super) fn elements(text: &[u8]) -> Option<impl Iterator<Item = &[u8]>> {
+pub(super) fn array_elements(text: &[u8]) -> Option<impl Iterator<Item = &[u8]>> {
     let inner = text.strip_prefix(b"[")?;
     let mut at = skip_space(inner, 0);
     Some(std::iter::from_fn(move || {
@@ -107,13 +107,13 @@ pub(super) fn elements(text: &[u8]) -> Option<impl Iterator<Item = &[u8]>> {
 }
 
 /// Returns the decoded characters of the JSON string in `text`, empty for anything else.
-pub(super) fn string(text: &[u8]) -> Cow<'_, [u8]> {
-    decoded_string(text).unwrap_or_default()
+pub(super) fn decode_string_or_empty(text: &[u8]) -> Cow<'_, [u8]> {
+    decode_string(text).unwrap_or_default()
 }
 
 /// Decodes the JSON string in `text`. Returns `None` if it is not a string or not valid text, or if it has escapes and
 /// is longer than [`limits::DECODED_STRING_BYTES`], since decoding holds it in memory twice.
-pub(super) fn decoded_string(text: &[u8]) -> Option<Cow<'_, [u8]>> {
+pub(super) fn decode_string(text: &[u8]) -> Option<Cow<'_, [u8]>> {
     let inner = text.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
     if !inner.contains(&b'\\') {
         return Some(Cow::Borrowed(inner));
@@ -126,7 +126,7 @@ pub(super) fn decoded_string(text: &[u8]) -> Option<Cow<'_, [u8]>> {
 
 /// Counts the bytes of all string values in `text`, without the fields `left_out` and their content. A string that
 /// repeats the previous one of the same object is not counted. `text` may be cut off anywhere.
-pub(super) fn string_bytes(text: &[u8], left_out: &[&[u8]]) -> usize {
+pub(super) fn count_string_bytes(text: &[u8], left_out: &[&[u8]]) -> usize {
     let (mut at, mut bytes, mut last) = (0, 0, 0..0);
     while let Some(before) = memchr(b'"', text.get(at..).unwrap_or_default()) {
         let start = at + before;
@@ -155,7 +155,7 @@ pub(super) fn string_bytes(text: &[u8], left_out: &[&[u8]]) -> usize {
 
 /// Replaces each unpaired surrogate escape in the values of `text` with U+FFFD. Returns `None` if there are none. Names
 /// stay unchanged. `text` need not be JSON.
-pub(super) fn without_lone_surrogates(text: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn replace_lone_surrogates(text: &[u8]) -> Option<Vec<u8>> {
     let mut mended: Option<Vec<u8>> = None;
     // The end of the string that contains the last escape, and whether it is a name.
     let (mut end, mut is_name) = (0, false);
@@ -166,9 +166,9 @@ pub(super) fn without_lone_surrogates(text: &[u8]) -> Option<Vec<u8>> {
         if at < after || slashes % 2 == 1 {
             continue;
         }
-        let Some(unit @ 0xd800..=0xdfff) = unit(text, at) else { continue };
+        let Some(unit @ 0xd800..=0xdfff) = parse_utf16_escape(text, at) else { continue };
         let is_low = |unit: u16| matches!(unit, 0xdc00..=0xdfff);
-        if !is_low(unit) && self::unit(text, at + 6).is_some_and(is_low) {
+        if !is_low(unit) && self::parse_utf16_escape(text, at + 6).is_some_and(is_low) {
             after = at + 12;
             continue;
         }
@@ -188,7 +188,7 @@ pub(super) fn without_lone_surrogates(text: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Parses the UTF-16 code unit whose escape begins at `at`.
-fn unit(text: &[u8], at: usize) -> Option<u16> {
+fn parse_utf16_escape(text: &[u8], at: usize) -> Option<u16> {
     let digits = text.get(at..at + 6)?.strip_prefix(b"\\u")?;
     if !digits.iter().all(u8::is_ascii_hexdigit) {
         return None;
@@ -319,7 +319,8 @@ mod tests {
 
     #[test]
     fn elements_are_separated() {
-        let read = |text: &'static str| elements(text.as_bytes()).map(|e| e.map(<[u8]>::to_vec).collect::<Vec<_>>());
+        let read =
+            |text: &'static str| array_elements(text.as_bytes()).map(|e| e.map(<[u8]>::to_vec).collect::<Vec<_>>());
         assert_eq!(read("[]").unwrap(), Vec::<Vec<u8>>::new());
         assert_eq!(read(r#"[ {"a":","} , 2,"]"]"#).unwrap(), [&br#"{"a":","}"#[..], b"2", b"\"]\""]);
         assert!(read("{}").is_none());
@@ -327,7 +328,7 @@ mod tests {
 
     #[test]
     fn half_of_a_pair_of_surrogates_is_replaced_in_values() {
-        let mended = |text: &str| without_lone_surrogates(text.as_bytes()).map(|text| String::from_utf8(text).unwrap());
+        let mended = |text: &str| replace_lone_surrogates(text.as_bytes()).map(|text| String::from_utf8(text).unwrap());
         for (text, expected) in [
             (r#"{"a":"x\ud83d"}"#, r#"{"a":"x\ufffd"}"#),
             (r#"["\uD83D\uD83D\uDE00\ude00 \uDfFf"]"#, r#"["\ufffd\uD83D\uDE00\ufffd \ufffd"]"#),
@@ -354,7 +355,7 @@ mod tests {
 
     #[test]
     fn strings_are_counted_where_they_are_values() {
-        let count = |text: &str| string_bytes(text.as_bytes(), &[b"left", b"out"]);
+        let count = |text: &str| count_string_bytes(text.as_bytes(), &[b"left", b"out"]);
         for (text, bytes) in [
             ("", 0),
             (r#"[{"a":"xyz","left":"xx","b" : ["x",1,{"c":"\""}]},"out"]"#, 9),

@@ -7,36 +7,37 @@ use bytes::{Bytes, BytesMut};
 use config::models::{Model, ModelRoute};
 use domain::usage::Ending;
 
-pub(super) use self::{embeddings::in_base64, stream::to_stream};
+pub(super) use self::{embeddings::encode_base64, stream::to_stream};
 use super::{
     dialect, json,
-    meter::Usage,
+    meter::TokenUsage,
     models::ServedModel,
-    usage_report::{self, Cost, Expected},
+    usage_report::{self, CostFields, ExpectedUsage},
 };
 use crate::limits;
 
-struct Said<'t> {
+struct AnswerFields<'t> {
     model: &'t Model,
-    expected: &'t Expected,
+    expected: &'t ExpectedUsage,
     choices: Option<&'t [u8]>,
-    usage: Option<Usage>,
+    usage: Option<TokenUsage>,
     /// Whether the last `usage` is valid: if a field occurs twice, clients use the last one.
     is_usage_shown: bool,
     is_error: bool,
 }
 
-impl<'t> Said<'t> {
-    fn new(model: &'t Model, expected: &'t Expected) -> Self {
+impl<'t> AnswerFields<'t> {
+    fn new(model: &'t Model, expected: &'t ExpectedUsage) -> Self {
         Self { model, expected, choices: None, usage: None, is_usage_shown: false, is_error: false }
     }
 
     fn read(&mut self, name: &[u8], value: &'t [u8]) {
         match name {
             b"usage" => {
-                let reported = usage_report::read(value, &self.model.provider.usage, self.expected.images);
+                let reported =
+                    usage_report::parse_provider_usage(value, &self.model.provider.usage, self.expected.images);
                 self.is_usage_shown = reported.is_some();
-                self.usage = usage_report::later(self.usage.take(), reported);
+                self.usage = usage_report::merge_reports(self.usage.take(), reported);
             }
             b"choices" => self.choices = Some(value),
             b"error" => self.is_error |= value != b"null",
@@ -45,12 +46,12 @@ impl<'t> Said<'t> {
     }
 
     /// Returns the reported usage, or an estimate if it is missing or has no completion tokens for the words.
-    fn usage(&self) -> Usage {
+    fn usage(&self) -> TokenUsage {
         let expected = self.expected;
         let word_bytes = || usage_report::word_bytes(self.choices.unwrap_or_default());
         match &self.usage {
             Some(usage) if usage.completion > 0 || word_bytes() == 0 => *usage,
-            Some(usage) => expected.estimate_beside(usage, usage_report::estimate_completion(word_bytes())),
+            Some(usage) => expected.estimate_with_prompt(usage, usage_report::estimate_completion(word_bytes())),
             None => expected.estimate(usage_report::estimate_completion(word_bytes())),
         }
     }
@@ -58,7 +59,7 @@ impl<'t> Said<'t> {
     /// Returns whether the answer has no choices, or only ones without words of which a content filter ended one.
     fn is_empty(&self) -> bool {
         let choices = self.choices.unwrap_or_default();
-        let is_without_choices = json::elements(choices).is_none_or(|mut choices| choices.next().is_none());
+        let is_without_choices = json::array_elements(choices).is_none_or(|mut choices| choices.next().is_none());
         is_without_choices || (usage_report::is_filtered(choices) && usage_report::word_bytes(choices) == 0)
     }
 
@@ -71,13 +72,13 @@ impl<'t> Said<'t> {
 pub(super) enum AnswerError {
     NoCompletion,
     /// The model wrote nothing; the reported usage.
-    Empty(Option<Usage>),
+    Empty(Option<TokenUsage>),
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Rewritten {
+pub(super) struct RewrittenAnswer {
     pub(super) body: Bytes,
-    pub(super) usage: Usage,
+    pub(super) usage: TokenUsage,
     pub(super) ending: Ending,
 }
 
@@ -92,14 +93,14 @@ pub(super) fn chunk_object(route: ModelRoute) -> &'static str {
 pub(super) fn rewrite(
     body: &[u8],
     model: &ServedModel,
-    expected: &Expected,
+    expected: &ExpectedUsage,
     route: ModelRoute,
-) -> Result<Rewritten, AnswerError> {
+) -> Result<RewrittenAnswer, AnswerError> {
     if route == ModelRoute::Embeddings {
         return embeddings::rewrite(body, model, expected);
     }
     let mut out = BytesMut::with_capacity(body.len() + limits::ADDED_BYTES);
-    let (mut written, mut said) = (0, Said::new(&model.model, expected));
+    let (mut written, mut said) = (0, AnswerFields::new(&model.model, expected));
     let part = |range: std::ops::Range<usize>| body.get(range).unwrap_or_default();
     for field in json::fields(body) {
         let field = field.map_err(|_| AnswerError::NoCompletion)?;
@@ -110,8 +111,8 @@ pub(super) fn rewrite(
             written = field.value.end;
         }
         let rewritten = match (&*name, route) {
-            (b"choices", ModelRoute::Completions) => dialect::as_text(part(field.value.clone())),
-            (b"choices", _) => dialect::flattened(part(field.value.clone())),
+            (b"choices", ModelRoute::Completions) => dialect::to_text_choices(part(field.value.clone())),
+            (b"choices", _) => dialect::flatten_choices(part(field.value.clone())),
             (b"object", ModelRoute::Completions) => Some(TEXT_COMPLETION.into()),
             _ => None,
         };
@@ -126,7 +127,7 @@ pub(super) fn rewrite(
             && said.is_usage_shown
             && let Some(usage) = &said.usage
         {
-            let cost = Cost::of(usage, &model.model);
+            let cost = CostFields::for_usage(usage, &model.model);
             if model.model.provider.has_openai_usage {
                 out.extend_from_slice(part(written..value.end - 1));
                 out.extend_from_slice(format!("{cost}}}").as_bytes());
@@ -148,16 +149,16 @@ pub(super) fn rewrite(
     if !said.is_usage_shown || usage.is_estimated {
         out.truncate(out.trim_ascii_end().len() - 1);
         out.extend_from_slice(b",\"usage\":");
-        out.extend_from_slice(usage_report::to_json(&usage, &Cost::of(&usage, &model.model)).as_bytes());
+        out.extend_from_slice(usage_report::to_json(&usage, &CostFields::for_usage(&usage, &model.model)).as_bytes());
         out.extend_from_slice(b"}");
     }
-    let ending = said.choices.and_then(usage_report::ending).unwrap_or(Ending::Stop);
-    Ok(Rewritten { body: out.freeze(), usage, ending })
+    let ending = said.choices.and_then(usage_report::last_finish_reason).unwrap_or(Ending::Stop);
+    Ok(RewrittenAnswer { body: out.freeze(), usage, ending })
 }
 
 /// Returns whether an answer merged from a stream is a completion.
-pub(super) fn is_completion(body: &[u8], model: &Model, expected: &Expected) -> bool {
-    let mut said = Said::new(model, expected);
+pub(super) fn is_completion(body: &[u8], model: &Model, expected: &ExpectedUsage) -> bool {
+    let mut said = AnswerFields::new(model, expected);
     for field in json::fields(body) {
         let Ok(field) = field else { return false };
         said.read(&field.name(), body.get(field.value.clone()).unwrap_or_default());
@@ -166,24 +167,24 @@ pub(super) fn is_completion(body: &[u8], model: &Model, expected: &Expected) -> 
 }
 
 /// An incomplete answer.
-pub(super) struct Beginning {
+pub(super) struct PartialAnswer {
     /// The reported usage, or an estimate from the words received.
-    usage: Usage,
+    usage: TokenUsage,
     /// Whether that is an estimate from words that may be incomplete.
     has_unread_words: bool,
 }
 
-impl Beginning {
+impl PartialAnswer {
     /// Returns the usage, with at least the tokens of `unread` if words may be missing.
-    pub(super) fn usage_with_unread(&self, unread: &Usage) -> Usage {
+    pub(super) fn usage_with_unread(&self, unread: &TokenUsage) -> TokenUsage {
         let completion = self.usage.completion.max(if self.has_unread_words { unread.completion } else { 0 });
-        Usage { completion, ..self.usage }
+        TokenUsage { completion, ..self.usage }
     }
 }
 
 /// Parses an incomplete answer of which `read` has arrived. Returns `None` if it is empty, an error, or JSON that is
 /// not the beginning of a completion.
-pub(super) fn beginning(read: &[u8], model: &Model, expected: &Expected) -> Option<Beginning> {
+pub(super) fn parse_partial(read: &[u8], model: &Model, expected: &ExpectedUsage) -> Option<PartialAnswer> {
     // The parser does not treat a truncated number as the end of the text, but as invalid.
     let is_of_number = |byte: &u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
     let number = read.iter().rev().take_while(|byte| is_of_number(byte)).count();
@@ -192,7 +193,7 @@ pub(super) fn beginning(read: &[u8], model: &Model, expected: &Expected) -> Opti
     if (parsed.is_err() && !is_cut) || !read.trim_ascii_start().starts_with(b"{") {
         return None;
     }
-    let (mut said, mut end, mut has_data) = (Said::new(model, expected), 0, false);
+    let (mut said, mut end, mut has_data) = (AnswerFields::new(model, expected), 0, false);
     for field in json::fields(read).map_while(Result::ok) {
         has_data |= *field.name() == *b"data";
         said.read(&field.name(), read.get(field.value.clone())?);
@@ -214,7 +215,7 @@ pub(super) fn beginning(read: &[u8], model: &Model, expected: &Expected) -> Opti
         return None;
     }
     let usage = said.usage();
-    Some(Beginning { usage, has_unread_words: has_unread_words && usage.is_estimated })
+    Some(PartialAnswer { usage, has_unread_words: has_unread_words && usage.is_estimated })
 }
 
 fn has_message(choices: &[u8]) -> bool {
@@ -225,16 +226,16 @@ fn has_message(choices: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use config::{Gateway, models::Models};
+    use config::{Gateway, models::ModelCatalog};
 
     use super::*;
     use crate::gateway::models::ServedModels;
 
-    const EXPECTED: Expected = Expected { prompt: 7, completion: 90, choices: 1, images: 0 };
+    const EXPECTED: ExpectedUsage = ExpectedUsage { prompt: 7, completion: 90, choices: 1, images: 0 };
 
     fn models() -> ServedModels {
         let config = Gateway { provider_url: Some("http://127.0.0.1:9".parse().unwrap()), ..Gateway::default() };
-        ServedModels::new(&Models::of(&config, |_| None).unwrap(), &config, None).unwrap()
+        ServedModels::new(&ModelCatalog::from_config(&config, |_| None).unwrap(), &config, None).unwrap()
     }
 
     #[test]
@@ -265,8 +266,9 @@ mod tests {
     fn a_beginning_is_charged_by_what_it_says() {
         let models = models();
         let of = |read: &str| {
-            let beginning = beginning(read.as_bytes(), &models.find("svc/qwen3-32b")?.model, &EXPECTED)?;
-            let Usage { prompt, completion, is_estimated, .. } = beginning.usage_with_unread(&EXPECTED.estimate(0));
+            let beginning = parse_partial(read.as_bytes(), &models.find("svc/qwen3-32b")?.model, &EXPECTED)?;
+            let TokenUsage { prompt, completion, is_estimated, .. } =
+                beginning.usage_with_unread(&EXPECTED.estimate(0));
             Some((prompt, completion, is_estimated))
         };
         let words = "x".repeat(264);
@@ -306,7 +308,10 @@ mod tests {
         let models = models();
         let model = &models.find("svc/qwen3-32b").unwrap().model;
         let of = |read: &str| {
-            beginning(read.as_bytes(), model, &EXPECTED).unwrap().usage_with_unread(&EXPECTED.estimate(80)).completion
+            parse_partial(read.as_bytes(), model, &EXPECTED)
+                .unwrap()
+                .usage_with_unread(&EXPECTED.estimate(80))
+                .completion
         };
         let words = "x".repeat(340);
         for (read, completion) in [
@@ -329,7 +334,7 @@ mod tests {
         let model = models.find("svc/qwen3-32b").unwrap();
         let said = r#""usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}"#;
         let body = format!(r#"{{"choices":[{{}}],{said},"usage":null}}"#);
-        let Rewritten { body: out, usage, ending } =
+        let RewrittenAnswer { body: out, usage, ending } =
             rewrite(body.as_bytes(), model, &EXPECTED, ModelRoute::Chat).unwrap();
         assert_eq!((usage.prompt, usage.completion, usage.is_estimated, ending), (3, 2, false, Ending::Stop));
         let said = said.replace("5}", r#"5,"cost_microeuros":2}"#);
@@ -346,7 +351,7 @@ mod tests {
             let model = models.find("svc/qwen3-32b").unwrap();
             rewrite(body.as_bytes(), model, &EXPECTED, ModelRoute::Chat).map(|rewritten| rewritten.usage)
         };
-        let usage = Usage::reported(3, 0);
+        let usage = TokenUsage::reported(3, 0);
         let reported = r#""usage":{"prompt_tokens":3,"completion_tokens":0}"#;
         for (choices, is_empty) in [
             ("[]", true),
@@ -379,7 +384,7 @@ mod tests {
         let of = |content: &str| {
             let nothing = r#""usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}"#;
             let body = format!(r#"{{"choices":[{{"message":{{"content":"{content}"}}}}],{nothing}}}"#);
-            let Rewritten { body: out, usage, .. } =
+            let RewrittenAnswer { body: out, usage, .. } =
                 rewrite(body.as_bytes(), model, &EXPECTED, ModelRoute::Chat).unwrap();
             let shown: serde_json::Value = serde_json::from_slice(&out).unwrap();
             (usage.prompt, usage.completion, usage.is_estimated, shown["usage"]["total_tokens"].as_u64().unwrap())

@@ -10,14 +10,14 @@ use config::models::Model;
 use domain::usage::{Ending, Microcents};
 
 use super::{
-    drains::Disconnected,
+    drains::DisconnectFlag,
     formats::NativeAnswer,
     json_answer,
-    meter::{Reservation, Usage},
+    meter::{Reservation, TokenUsage},
     metered_frames::MeteredFrames,
     sse::AnswerFrames,
-    traces::Span,
-    usage_report::Expected,
+    traces::CompletionSpan,
+    usage_report::ExpectedUsage,
 };
 
 /// An answer, as far as it was read, with its reservation.
@@ -28,20 +28,20 @@ pub(super) struct MeteredAnswer {
     pub(super) read: BytesMut,
     /// `None` once settled, released or handed over.
     reservation: Option<Reservation>,
-    expected: Expected,
+    expected: ExpectedUsage,
     /// Reads the answer of a provider that speaks the client's own format.
     native: Option<Arc<NativeAnswer>>,
     /// Whether the provider is probably producing a stream.
     pub(super) is_stream: bool,
-    asked: Arc<AskedAt>,
-    disconnected: Disconnected,
+    asked: Arc<RequestSentAt>,
+    disconnected: DisconnectFlag,
 }
 
 /// When the request went to a provider that may be working on it.
 #[derive(Default)]
-struct AskedAt(Mutex<Option<Instant>>);
+struct RequestSentAt(Mutex<Option<Instant>>);
 
-impl AskedAt {
+impl RequestSentAt {
     fn set(&self, at: Option<Instant>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = at;
     }
@@ -54,16 +54,16 @@ impl AskedAt {
 impl MeteredAnswer {
     pub(super) fn new(
         reservation: Reservation,
-        expected: Expected,
+        expected: ExpectedUsage,
         is_stream: bool,
-        disconnected: Disconnected,
+        disconnected: DisconnectFlag,
     ) -> Self {
         let (read, asked) = (BytesMut::new(), Arc::default());
         Self { read, reservation: Some(reservation), expected, native: None, is_stream, asked, disconnected }
     }
 
-    pub(super) fn opener(&self) -> impl Fn() + Clone + Send + 'static {
-        let (open, asked) = (self.reservation.as_ref().map(Reservation::opener), self.asked.clone());
+    pub(super) fn reservation_opener(&self) -> impl Fn() + Clone + Send + 'static {
+        let (open, asked) = (self.reservation.as_ref().map(Reservation::open_callback), self.asked.clone());
         move || {
             asked.set(Some(Instant::now()));
             if let Some(open) = &open {
@@ -77,13 +77,13 @@ impl MeteredAnswer {
         MeteredFrames::new(frames, self.reservation.take(), request_id, self.disconnected.clone())
     }
 
-    pub(super) fn span(&self) -> Option<&Span> {
+    pub(super) fn span(&self) -> Option<&CompletionSpan> {
         self.reservation.as_ref().and_then(Reservation::span)
     }
 
     /// Returns whether a provider received the request, or is just receiving it, and may be working on it.
-    pub(super) fn is_asked(&self) -> bool {
-        self.asked.get().is_some() && self.reservation.as_ref().is_some_and(Reservation::is_asked)
+    pub(super) fn is_request_sent(&self) -> bool {
+        self.asked.get().is_some() && self.reservation.as_ref().is_some_and(Reservation::is_sent)
     }
 
     /// Records that the last provider cannot have begun, so nothing is charged unless another one gets the request.
@@ -93,7 +93,7 @@ impl MeteredAnswer {
 
     pub(super) fn serve_by(&self, model: &Arc<Model>) {
         if let Some(reservation) = &self.reservation {
-            reservation.serve_by(model);
+            reservation.set_serving_model(model);
         }
     }
 
@@ -104,18 +104,18 @@ impl MeteredAnswer {
 
     /// Returns the usage of what was read plus `unread` for possible content that was not, or `None` before the
     /// beginning.
-    fn begun(&self, model: &Model, unread: &Usage) -> Option<Usage> {
+    fn usage_if_begun(&self, model: &Model, unread: &TokenUsage) -> Option<TokenUsage> {
         match &self.native {
             None => {
-                let beginning = json_answer::beginning(&self.read, model, &self.expected)?;
+                let beginning = json_answer::parse_partial(&self.read, model, &self.expected)?;
                 Some(beginning.usage_with_unread(unread))
             }
-            Some(native) => native.beginning(&self.read, &self.expected, unread),
+            Some(native) => native.partial_usage(&self.read, &self.expected, unread),
         }
     }
 
     /// Settles an answer that was read to its end, as `ending` unless the client has left. Returns its cost.
-    pub(super) fn settle(mut self, usage: Usage, ending: Ending) -> Option<Microcents> {
+    pub(super) fn settle(mut self, usage: TokenUsage, ending: Ending) -> Option<Microcents> {
         let ending = if self.disconnected.is_set() { Ending::ClientGone } else { ending };
         Some(self.reservation.take()?.settle(usage, ending))
     }
@@ -123,19 +123,19 @@ impl MeteredAnswer {
     /// Settles an answer that the provider failed to complete. As with a stream, the part that had begun is charged.
     pub(super) fn settle_failed(self) {
         let unread = self.expected.estimate(0);
-        self.settle_begun(&unread, Ending::ProviderError);
+        self.settle_if_begun(&unread, Ending::ProviderError);
     }
 
     /// Settles an answer whose rest is not read, although the provider may have written all of it. The charge is the
     /// larger of what was read and an estimate from how long the provider worked.
     pub(super) fn settle_partly_read(self) {
-        let unread = self.expected.estimate_unread(self.worked());
-        self.settle_begun(&unread, Ending::Cut);
+        let unread = self.expected.estimate_unread(self.time_worked());
+        self.settle_if_begun(&unread, Ending::Cut);
     }
 
-    fn settle_begun(mut self, unread: &Usage, ending: Ending) {
+    fn settle_if_begun(mut self, unread: &TokenUsage, ending: Ending) {
         if let Some(reservation) = self.reservation.take() {
-            match self.begun(&reservation.served(), unread) {
+            match self.usage_if_begun(&reservation.served(), unread) {
                 Some(usage) => _ = reservation.settle(usage, ending),
                 None => reservation.release(),
             }
@@ -149,10 +149,10 @@ impl MeteredAnswer {
     }
 
     /// Settles an answer that was not read to its end, by what was read plus `unread` for the rest.
-    fn settle_or(&mut self, unread: Usage, ending: Ending) {
-        let is_asked = self.is_asked();
+    fn settle_or(&mut self, unread: TokenUsage, ending: Ending) {
+        let is_asked = self.is_request_sent();
         let Some(reservation) = self.reservation.take() else { return };
-        let begun = self.begun(&reservation.served(), &unread);
+        let begun = self.usage_if_begun(&reservation.served(), &unread);
         let usage = begun.or_else(|| self.read.trim_ascii().is_empty().then_some(unread));
         match usage.filter(|_| is_asked) {
             Some(usage) => _ = reservation.settle(usage, ending),
@@ -160,7 +160,7 @@ impl MeteredAnswer {
         }
     }
 
-    fn worked(&self) -> Duration {
+    fn time_worked(&self) -> Duration {
         self.asked.get().map(|asked| asked.elapsed()).unwrap_or_default()
     }
 
@@ -174,7 +174,7 @@ impl MeteredAnswer {
 impl Drop for MeteredAnswer {
     fn drop(&mut self) {
         // A stream that has not begun has no content yet.
-        let worked = if self.is_stream { Duration::ZERO } else { self.worked() };
+        let worked = if self.is_stream { Duration::ZERO } else { self.time_worked() };
         self.settle_or(self.expected.estimate_unread(worked), Ending::ClientGone);
     }
 }

@@ -4,10 +4,10 @@ use bytes::BytesMut;
 use domain::usage::{Ending, Microcents};
 
 use super::{
-    drains::Disconnected,
+    drains::DisconnectFlag,
     meter::Reservation,
-    sse::{AnswerFrames, Progress, StreamError},
-    traces::Span,
+    sse::{AnswerFrames, StreamError, StreamProgress},
+    traces::CompletionSpan,
 };
 
 /// The frames of a stream with the reservation that is settled from them.
@@ -18,9 +18,9 @@ pub(super) struct MeteredFrames {
     /// `None` once settled or released.
     reservation: Option<Reservation>,
     request_id: String,
-    span: Option<Span>,
+    span: Option<CompletionSpan>,
     /// Whether the client left before the stream began.
-    disconnected: Disconnected,
+    disconnected: DisconnectFlag,
     /// Whether the client has left since then.
     is_abandoned: bool,
 }
@@ -30,7 +30,7 @@ impl MeteredFrames {
         frames: AnswerFrames,
         reservation: Option<Reservation>,
         request_id: String,
-        disconnected: Disconnected,
+        disconnected: DisconnectFlag,
     ) -> Self {
         let span = reservation.as_ref().and_then(Reservation::span).cloned();
         Self { frames, reservation, request_id, span, disconnected, is_abandoned: false }
@@ -40,7 +40,7 @@ impl MeteredFrames {
         &self.request_id
     }
 
-    pub(super) fn span(&self) -> Option<&Span> {
+    pub(super) fn span(&self) -> Option<&CompletionSpan> {
         self.span.as_ref()
     }
 
@@ -48,18 +48,18 @@ impl MeteredFrames {
         self.is_abandoned = true;
     }
 
-    pub(super) fn push(&mut self, chunk: &[u8], out: &mut BytesMut) -> Result<Progress, StreamError> {
+    pub(super) fn push(&mut self, chunk: &[u8], out: &mut BytesMut) -> Result<StreamProgress, StreamError> {
         let from = out.len();
         let progress = self.frames.push(chunk, out);
         if let (Some(span), AnswerFrames::Chat(_)) = (&self.span, &self.frames) {
-            span.read(out.get(from..).unwrap_or_default());
+            span.record_finish_reasons(out.get(from..).unwrap_or_default());
         }
         progress
     }
 
     pub(super) fn trace_whole(&self, chat: &[u8]) {
         if let Some(span) = &self.span {
-            span.read(chat);
+            span.record_finish_reasons(chat);
         }
     }
 
@@ -68,7 +68,7 @@ impl MeteredFrames {
         let ending = self.frames.ending();
         // Chat completions carry the ending in their frames.
         if let (Some(span), AnswerFrames::Native(_)) = (&self.span, &self.frames) {
-            span.finished(ending);
+            span.record_ending(ending);
         }
         let is_gone = self.is_abandoned || self.disconnected.is_set();
         let ending = if is_gone { Ending::ClientGone } else { ending };

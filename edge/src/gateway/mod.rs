@@ -58,7 +58,7 @@ use std::{net::IpAddr, sync::Arc};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use domain::Clock;
-use fairness::{Amounts, Bounds, Client, Room, RoomBounds, Turns, budget};
+use fairness::{AmountLimit, Client, RoomBounds, SizedRoom, TurnBounds, TurnQueue, budget};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, header, request::Parts};
 use live::Redis;
 use percent_encoding::percent_decode_str;
@@ -66,38 +66,40 @@ use secrets::EdgeKey;
 
 pub(crate) use self::plain_answers::refusal;
 use self::{
-    asks::Asks,
-    drains::{Caller, DrainOnDrop, Drains},
+    asks::RequestLimits,
+    drains::{CompletionCaller, DrainOnDrop, DrainTasks},
     error::ApiError,
-    formats::{Api, messages},
-    meter::{Admission, MaxUsage, Meter},
+    formats::{CompletionApi, messages},
+    meter::{AdmittedCompletion, MaxUsage, UsageMeter},
     plain_answers::{json_response, options, without_body},
     request::CompletionRequest,
-    request_body::{ReadBody, Reader},
-    resume::{Asked, Exchange, Once, Resumption},
-    route::Route,
-    state::State,
-    traces::{Span, Traces},
-    under_way::UnderWay,
+    request_body::{BodyReader, ReadBody},
+    resume::{AnswerResumption, IdempotencyHeaders, IdempotentRequest, PendingExchange},
+    route::GatewayRoute,
+    state::GatewayState,
+    traces::{CompletionSpan, CompletionTraces},
+    under_way::PendingCompletions,
 };
-pub use self::{body::Body, settings::Settings, under_way::ConnectionCompletions, upstream::ProviderSetupError};
+pub use self::{
+    body::GatewayBody, settings::GatewaySettings, under_way::ConnectionCompletions, upstream::ProviderSetupError,
+};
 use crate::{
     http::{RequestIds, X_REQUEST_ID},
-    limits::{self, Shares},
-    memory::keys::{GatewayKey, Keys},
+    limits::{self, MemoryShares},
+    memory::keys::{GatewayKey, GatewayKeyCache},
     metrics::{self, NO_MODEL},
 };
 
 /// The gateway.
 pub struct Gateway {
-    state: Arc<State>,
-    resumption: Resumption,
-    traces: Option<Traces>,
+    state: Arc<GatewayState>,
+    resumption: AnswerResumption,
+    traces: Option<CompletionTraces>,
     request_ids: RequestIds,
 }
 
 /// The connections and keys with which an edge reaches the others.
-pub struct Peers {
+pub struct EdgePeers {
     /// The id of this edge.
     pub edge: String,
     /// Carries messages between edges.
@@ -108,29 +110,36 @@ pub struct Peers {
 
 impl Gateway {
     /// Creates an edge's gateway to the models in `settings`. Memory for whole answers is bounded by `shares`.
-    pub fn new(settings: Settings, shares: &Shares, keys: Arc<Keys>, meter: Meter, clock: Clock, peers: Peers) -> Self {
-        let under_way = UnderWay::default();
-        let answers = Amounts::new(shares.answers, shares.account_answers);
-        let Peers { edge, redis, key } = peers;
-        let resumption = Resumption::new(edge, redis, key, &answers, shares);
-        let state = State {
+    pub fn new(
+        settings: GatewaySettings,
+        shares: &MemoryShares,
+        keys: Arc<GatewayKeyCache>,
+        meter: UsageMeter,
+        clock: Clock,
+        peers: EdgePeers,
+    ) -> Self {
+        let under_way = PendingCompletions::default();
+        let answers = AmountLimit::new(shares.answers, shares.account_answers);
+        let EdgePeers { edge, redis, key } = peers;
+        let resumption = AnswerResumption::new(edge, redis, key, &answers, shares);
+        let state = GatewayState {
             keys,
             meter,
             clock,
-            completions: Turns::new(Bounds {
+            completions: TurnQueue::new(TurnBounds {
                 total: limits::EXCHANGES,
                 share: settings.concurrent,
                 waiting: 0,
                 waiting_share: 0,
             }),
             answers,
-            requests: Room::new(RoomBounds {
+            requests: SizedRoom::new(RoomBounds {
                 total: shares.requests,
                 share: shares.account_requests,
                 waiting: limits::BODY_WAITERS,
                 waiting_share: limits::ACCOUNT_BODY_WAITERS,
             }),
-            drains: Drains::new(under_way.tasks.clone()),
+            drains: DrainTasks::new(under_way.tasks.clone()),
             under_way,
             settings: ArcSwap::from_pointee(settings),
         };
@@ -139,15 +148,15 @@ impl Gateway {
 
     /// Sets the traces that record completions, if any.
     #[must_use]
-    pub fn with_traces(self, traces: Option<Traces>) -> Self {
+    pub fn with_traces(self, traces: Option<CompletionTraces>) -> Self {
         Self { traces, ..self }
     }
 
-    fn begin_span(&self, headers: &HeaderMap, key: &GatewayKey, request: &CompletionRequest) -> Option<Span> {
+    fn begin_span(&self, headers: &HeaderMap, key: &GatewayKey, request: &CompletionRequest) -> Option<CompletionSpan> {
         self.traces.as_ref()?.begin(headers, &key.account, &request.model.model)
     }
 
-    pub(crate) fn settings(&self) -> Arc<Settings> {
+    pub(crate) fn settings(&self) -> Arc<GatewaySettings> {
         self.state.settings.load_full()
     }
 
@@ -157,7 +166,7 @@ impl Gateway {
     }
 
     /// Replaces the settings for requests that begin from now on.
-    pub(crate) fn use_settings(&self, settings: Settings) {
+    pub(crate) fn replace_settings(&self, settings: GatewaySettings) {
         self.state.settings.store(Arc::new(settings));
     }
 
@@ -166,22 +175,22 @@ impl Gateway {
         &self,
         request: Request<B>,
         client: IpAddr,
-        account: &budget::Account,
+        account: &budget::BudgetAccount,
         completions: &ConnectionCompletions,
-    ) -> Response<Body>
+    ) -> Response<GatewayBody>
     where
         B: http_body::Body<Data = Bytes> + Unpin,
     {
         let (head, mut body) = request.into_parts();
         let (settings, request_id) = (self.settings(), self.request_ids.generate());
         let path = paths::canonical(head.uri.path());
-        let route = Route::find(&path);
-        let api = route.map_or_else(|| Route::api_of_unknown(&path), Route::api);
+        let route = GatewayRoute::find(&path);
+        let api = route.map_or_else(|| GatewayRoute::api_of_unknown(&path), GatewayRoute::api);
         let routed = self.route(route, &head, &mut body, &settings, &request_id, client.into(), account, completions);
         let mut response = match routed.await {
             Ok(response) => {
                 // `exchange` counts completions, under their model.
-                if !matches!(route, Some(Route::Completions(_))) || head.method == Method::OPTIONS {
+                if !matches!(route, Some(GatewayRoute::Completions(_))) || head.method == Method::OPTIONS {
                     metrics::gateway_answers(NO_MODEL, response.status()).increment(1);
                 }
                 response
@@ -189,15 +198,15 @@ impl Gateway {
             Err(error) => {
                 metrics::gateway_answers(NO_MODEL, error.status()).increment(1);
                 let is_expected = head.headers.contains_key(header::EXPECT);
-                if !body.is_end_stream() && !is_expected && !error.leaves_body() {
+                if !body.is_end_stream() && !is_expected && !error.skips_body() {
                     request_body::discard(&mut body).await;
                 }
-                api.errors(&request_id).response(error).map(Body::from)
+                api.errors(&request_id).response(error).map(GatewayBody::from)
             }
         };
         let headers = response.headers_mut();
         if let Ok(id) = HeaderValue::try_from(request_id) {
-            if api == Api::Messages {
+            if api == CompletionApi::Messages {
                 headers.insert(messages::REQUEST_ID, id.clone());
             }
             headers.insert(X_REQUEST_ID, id);
@@ -217,8 +226,8 @@ impl Gateway {
     }
 
     /// Waits until no completion is pending, with or without its client. Called at shutdown, when none can begin.
-    pub async fn ended(&self) {
-        self.state.under_way.ended().await;
+    pub async fn wait_until_idle(&self) {
+        self.state.under_way.wait_until_idle().await;
     }
 
     /// Ends pending completions: streams with an error frame, others with 503. Each is charged for what was received.
@@ -230,21 +239,21 @@ impl Gateway {
     /// [`cut_off`](Self::cut_off) and after the last connection has ended.
     pub async fn finish(&self) {
         self.state.drains.cancel();
-        self.ended().await;
+        self.wait_until_idle().await;
     }
 
     #[expect(clippy::too_many_arguments, reason = "a request, and what it comes with")]
     async fn route<B>(
         &self,
-        route: Option<Route<'_>>,
+        route: Option<GatewayRoute<'_>>,
         head: &Parts,
         body: &mut B,
-        settings: &Arc<Settings>,
+        settings: &Arc<GatewaySettings>,
         request_id: &str,
         client: Client,
-        account: &budget::Account,
+        account: &budget::BudgetAccount,
         completions: &ConnectionCompletions,
-    ) -> Result<Response<Body>, ApiError>
+    ) -> Result<Response<GatewayBody>, ApiError>
     where
         B: http_body::Body<Data = Bytes> + Unpin,
     {
@@ -257,37 +266,37 @@ impl Gateway {
             return Ok(options(route.methods()));
         }
         match route {
-            Route::OpenApi => Ok(openapi::response().map(Body::from)),
-            Route::Models => {
-                let key = self.authenticate(authentication::shown_key(&head.headers)?, client).await?;
-                Ok(json_response(settings.models.list(&settings.asks(&key))))
+            GatewayRoute::OpenApi => Ok(openapi::response().map(GatewayBody::from)),
+            GatewayRoute::Models => {
+                let key = self.authenticate(authentication::bearer_secret(&head.headers)?, client).await?;
+                Ok(json_response(settings.models.list(&settings.request_limits(&key))))
             }
-            Route::Model(id) => {
-                let key = self.authenticate(authentication::shown_key(&head.headers)?, client).await?;
+            GatewayRoute::Model(id) => {
+                let key = self.authenticate(authentication::bearer_secret(&head.headers)?, client).await?;
                 let id = percent_decode_str(id).decode_utf8_lossy();
-                let asks = settings.asks(&key);
+                let asks = settings.request_limits(&key);
                 let model = settings.models.find_for(&id, &asks).ok_or_else(|| ApiError::model_not_found(&id))?;
                 Ok(json_response(model.describe(&asks)))
             }
-            Route::CountTokens => {
-                let key = self.authenticate(authentication::shown_key(&head.headers)?, client).await?;
-                let asks = settings.asks(&key);
+            GatewayRoute::CountTokens => {
+                let key = self.authenticate(authentication::bearer_secret(&head.headers)?, client).await?;
+                let asks = settings.request_limits(&key);
                 let body = self.read_body(head, body, &asks, account, &key).await?;
                 self.count_tokens(body, &asks, &key, settings).await
             }
-            Route::Completions(api) => {
-                let key = self.authenticate(authentication::shown_key(&head.headers)?, client).await?;
-                let asks = settings.asks(&key);
-                let once = Once::of(&head.headers)?;
+            GatewayRoute::Completions(api) => {
+                let key = self.authenticate(authentication::bearer_secret(&head.headers)?, client).await?;
+                let asks = settings.request_limits(&key);
+                let once = IdempotencyHeaders::from_headers(&head.headers)?;
                 let body = self.read_body(head, body, &asks, account, &key).await?;
                 if let Some(once) = once {
                     let path = &paths::canonical(sent);
-                    let asked = Asked { once, account: &key.payer, path, body: &body.bytes, request_id };
+                    let asked = IdempotentRequest { once, account: &key.payer, path, body: &body.bytes, request_id };
                     let answering =
                         self.complete_once(&head.headers, &asked, &body, api, &asks, &key, settings, completions);
                     return answering.await;
                 }
-                let request = judge(api, body, &asks, settings).await?;
+                let request = validate_request(api, body, &asks, settings).await?;
                 let span = self.begin_span(&head.headers, &key, &request);
                 Ok(self.complete(request, key, settings, request_id, completions, span).await)
             }
@@ -298,14 +307,14 @@ impl Gateway {
         &self,
         head: &Parts,
         body: &mut B,
-        asks: &Asks,
-        connection: &budget::Account,
+        asks: &RequestLimits,
+        connection: &budget::BudgetAccount,
         key: &GatewayKey,
     ) -> Result<ReadBody, ApiError>
     where
         B: http_body::Body<Data = Bytes> + Unpin,
     {
-        let reader = Reader { asks, connection, room: &self.state.requests, account: &key.payer };
+        let reader = BodyReader { asks, connection, room: &self.state.requests, account: &key.payer };
         reader.read(&head.headers, body).await
     }
 
@@ -313,15 +322,15 @@ impl Gateway {
     async fn count_tokens(
         &self,
         body: ReadBody,
-        asks: &Asks,
+        asks: &RequestLimits,
         key: &Arc<GatewayKey>,
-        settings: &Settings,
-    ) -> Result<Response<Body>, ApiError> {
+        settings: &GatewaySettings,
+    ) -> Result<Response<GatewayBody>, ApiError> {
         let request = messages::count_tokens(body, &settings.models, asks)?;
         let (allowance, model) = (settings.allowance(key), &request.model.model);
         let admitted =
             self.state.meter.admit(key, allowance, model, MaxUsage { prompt: 0, completion: 0, images: 0 }, 0).await;
-        let Admission { reservation, rate_limits } = admitted.map_err(|error| ApiError::from(&error))?;
+        let AdmittedCompletion { reservation, rate_limits } = admitted.map_err(|error| ApiError::from(&error))?;
         reservation.release();
         let mut response = json_response(messages::token_count(request.max_usage.prompt));
         let headers = response.headers_mut();
@@ -335,21 +344,28 @@ impl Gateway {
     async fn complete_once(
         &self,
         headers: &HeaderMap,
-        asked: &Asked<'_>,
+        asked: &IdempotentRequest<'_>,
         body: &ReadBody,
-        api: Api,
-        asks: &Asks,
+        api: CompletionApi,
+        asks: &RequestLimits,
         key: &Arc<GatewayKey>,
-        settings: &Arc<Settings>,
+        settings: &Arc<GatewaySettings>,
         completions: &ConnectionCompletions,
-    ) -> Result<Response<Body>, ApiError> {
+    ) -> Result<Response<GatewayBody>, ApiError> {
         let held = self.state.under_way.begin(completions);
         let begin = || async {
-            let mut request = judge(api, body.again(), asks, settings).await?;
+            let mut request = validate_request(api, body.without_grant(), asks, settings).await?;
             request.format.identify(asked.request_id, &self.state.clock);
             let span = self.begin_span(headers, key, &request);
             let (state, settings, key) = (self.state.clone(), settings.clone(), key.clone());
-            Ok::<_, ApiError>(Exchange { state, settings, key, request, request_id: asked.request_id.to_owned(), span })
+            Ok::<_, ApiError>(PendingExchange {
+                state,
+                settings,
+                key,
+                request,
+                request_id: asked.request_id.to_owned(),
+                span,
+            })
         };
         // Boxed to keep the futures of other requests small.
         let response = Box::pin(self.resumption.answer(asked, begin)).await?;
@@ -360,16 +376,17 @@ impl Gateway {
         &self,
         mut request: CompletionRequest,
         key: Arc<GatewayKey>,
-        settings: &Arc<Settings>,
+        settings: &Arc<GatewaySettings>,
         request_id: &str,
         completions: &ConnectionCompletions,
-        span: Option<Span>,
-    ) -> Response<Body> {
+        span: Option<CompletionSpan>,
+    ) -> Response<GatewayBody> {
         request.format.identify(request_id, &self.state.clock);
         let (state, settings, request_id) = (self.state.clone(), settings.clone(), request_id.to_owned());
-        let (drains, account, longest) = (self.state.drains.clone(), key.payer.clone(), request.longest());
-        let complete =
-            |caller: Caller| exchange::complete(state, settings, key, request, request_id, caller.with_span(span));
+        let (drains, account, longest) = (self.state.drains.clone(), key.payer.clone(), request.time_limit());
+        let complete = |caller: CompletionCaller| {
+            exchange::complete(state, settings, key, request, request_id, caller.with_span(span))
+        };
         let held = self.state.under_way.begin(completions);
         let response = DrainOnDrop::new(drains, account, longest, complete).await;
         response.map(|body| body.holding(held))
@@ -377,7 +394,12 @@ impl Gateway {
 }
 
 /// Validates a body and writes the provider's. Large bodies go to a blocking thread so as not to delay other requests.
-async fn judge(api: Api, body: ReadBody, asks: &Asks, settings: &Arc<Settings>) -> Result<CompletionRequest, ApiError> {
+async fn validate_request(
+    api: CompletionApi,
+    body: ReadBody,
+    asks: &RequestLimits,
+    settings: &Arc<GatewaySettings>,
+) -> Result<CompletionRequest, ApiError> {
     if body.bytes.len() < limits::JUDGED_APART_BYTES {
         return api.read(body, &settings.models, asks);
     }

@@ -5,15 +5,15 @@ use std::{collections::BTreeMap, sync::Arc};
 use bytes::Bytes;
 use config::{
     Gateway as Config,
-    models::{Access, Aliases, Model, ModelRoute, Models},
+    models::{Aliases, Model, ModelCatalog, ModelRoute, ProviderAccess},
 };
 use http::StatusCode;
 use serde::Serialize;
 
 use super::{
-    asks::Asks,
+    asks::RequestLimits,
     endpoints,
-    upstream::{Pace, ProviderSetupError, Upstream, connector},
+    upstream::{ProviderPace, ProviderPool, ProviderSetupError, connector},
 };
 use crate::metrics::{self, Counter};
 
@@ -29,8 +29,8 @@ pub(super) struct ServedModel {
     pub(super) model: Arc<Model>,
     pub(super) id_json: String,
     pub(super) upstream_id_json: String,
-    pub(super) upstream: Arc<Upstream>,
-    pub(super) pace: Pace,
+    pub(super) upstream: Arc<ProviderPool>,
+    pub(super) pace: ProviderPace,
     /// The model at its second provider, if we have a key for that provider.
     pub(super) fallback: Option<Arc<ServedModel>>,
     /// Looked up once, because most responses are counted here.
@@ -38,34 +38,34 @@ pub(super) struct ServedModel {
 }
 
 impl ServedModel {
-    fn new(model: &Arc<Model>, upstream: Arc<Upstream>, fallback: Option<Arc<Self>>) -> Self {
+    fn new(model: &Arc<Model>, upstream: Arc<ProviderPool>, fallback: Option<Arc<Self>>) -> Self {
         Self {
             model: model.clone(),
-            id_json: json(&model.id),
-            upstream_id_json: json(&model.upstream),
+            id_json: to_json_string(&model.id),
+            upstream_id_json: to_json_string(&model.upstream),
             upstream,
-            pace: Pace::new(),
+            pace: ProviderPace::new(),
             fallback,
             ok_answers: metrics::gateway_answers(&model.id, StatusCode::OK),
         }
     }
 
     /// Returns the model at its first provider for which we have a key, or else at its first provider.
-    pub(super) fn admitted(self: &Arc<Self>) -> &Arc<Self> {
+    pub(super) fn with_access(self: &Arc<Self>) -> &Arc<Self> {
         match &self.fallback {
-            Some(fallback) if matches!(self.model.provider.access, Access::Missing(_)) => fallback,
+            Some(fallback) if matches!(self.model.provider.access, ProviderAccess::Missing(_)) => fallback,
             _ => self,
         }
     }
 
     fn is_reachable(&self) -> bool {
         let providers = [Some(&self.model), self.fallback.as_ref().map(|second| &second.model)];
-        providers.into_iter().flatten().any(|model| !matches!(model.provider.access, Access::Missing(_)))
+        providers.into_iter().flatten().any(|model| !matches!(model.provider.access, ProviderAccess::Missing(_)))
     }
 
     /// Returns the model in `OpenAI`'s format, with the limits of a key.
-    pub(super) fn describe(&self, asks: &Asks) -> Bytes {
-        json(&Description::of(&self.model, asks)).into()
+    pub(super) fn describe(&self, asks: &RequestLimits) -> Bytes {
+        to_json_string(&ModelDescription::from_model(&self.model, asks)).into()
     }
 
     pub(super) fn count_answer(&self, status: StatusCode) {
@@ -79,12 +79,12 @@ impl ServedModel {
 /// A model as described by `GET /v1/models`: `OpenAI`'s fields, the price, and the limits under the names that clients
 /// look for. The limits have no standard: each name has its own readers, and the numbers are this key's.
 #[derive(Serialize)]
-struct Description<'m> {
+struct ModelDescription<'m> {
     id: &'m str,
     object: &'static str,
     created: u64,
     owned_by: &'m str,
-    pricing: Pricing,
+    pricing: ModelPricing,
     #[serde(flatten)]
     prompt: Option<PromptLimits>,
     #[serde(flatten)]
@@ -142,7 +142,7 @@ const EMBEDDING_PARAMETERS: [&str; 2] = ["dimensions", "encoding_format"];
 
 /// The prices of tokens. Optional kinds appear only when their price differs from the base price.
 #[derive(Serialize)]
-struct Pricing {
+struct ModelPricing {
     input: u32,
     output: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -158,13 +158,13 @@ struct Pricing {
 }
 
 #[derive(Serialize)]
-struct List<'m> {
+struct ModelList<'m> {
     object: &'static str,
-    data: Vec<Description<'m>>,
+    data: Vec<ModelDescription<'m>>,
 }
 
-impl<'m> Description<'m> {
-    fn of(model: &'m Model, asks: &Asks) -> Self {
+impl<'m> ModelDescription<'m> {
+    fn from_model(model: &'m Model, asks: &RequestLimits) -> Self {
         let has_text = model.has_route(ModelRoute::Completions);
         let has_embeddings = model.has_route(ModelRoute::Embeddings);
         let is_chat = model
@@ -201,7 +201,7 @@ impl<'m> Description<'m> {
             object: "model",
             created: CREATED,
             owned_by: &model.owned_by,
-            pricing: Pricing {
+            pricing: ModelPricing {
                 input: prices.input,
                 output: prices.output,
                 cached_input: beside(prices.cached_input, prices.input),
@@ -212,7 +212,7 @@ impl<'m> Description<'m> {
                 unit: "cents_per_million_tokens",
             },
             prompt: model.context.map(PromptLimits::from),
-            output: writes.then(|| asks.tokens_of(model).most().into()),
+            output: writes.then(|| asks.token_ceiling(model).most().into()),
             max_request_bytes: asks.body.most,
             input_modalities: if model.vision { &["text", "image"] } else { &["text"] },
             output_modalities: match (writes, has_embeddings) {
@@ -222,23 +222,27 @@ impl<'m> Description<'m> {
             },
             supported_features: features.into_iter().filter(|(_, has)| *has).map(|(name, _)| name).collect(),
             supported_parameters: parameters,
-            supported_endpoints: endpoints::of(model),
+            supported_endpoints: endpoints::for_model(model),
         }
     }
 }
 
 impl ServedModels {
     /// Sets up `models` and their providers. Providers unchanged from `before` keep their connections.
-    pub(super) fn new(models: &Models, config: &Config, before: Option<&Self>) -> Result<Self, ProviderSetupError> {
+    pub(super) fn new(
+        models: &ModelCatalog,
+        config: &Config,
+        before: Option<&Self>,
+    ) -> Result<Self, ProviderSetupError> {
         let connector = connector()?;
-        let mut upstreams: BTreeMap<Arc<str>, Arc<Upstream>> = BTreeMap::new();
+        let mut upstreams: BTreeMap<Arc<str>, Arc<ProviderPool>> = BTreeMap::new();
         let mut upstream_of = |model: &Model| {
             let name = &model.provider.name;
             if let Some(upstream) = upstreams.get(name) {
                 return Ok(upstream.clone());
             }
-            let upstream = Upstream::new(&model.provider, config, connector.clone())?;
-            let running = before.and_then(|before| before.upstream_like(&upstream));
+            let upstream = ProviderPool::new(&model.provider, config, connector.clone())?;
+            let running = before.and_then(|before| before.find_equal_upstream(&upstream));
             let upstream = running.unwrap_or_else(|| {
                 upstream.circuit.show();
                 Arc::new(upstream)
@@ -248,7 +252,8 @@ impl ServedModels {
         };
         let mut by_id = BTreeMap::new();
         for model in models.iter() {
-            let second = model.fallback.as_ref().filter(|second| !matches!(second.provider.access, Access::Missing(_)));
+            let second =
+                model.fallback.as_ref().filter(|second| !matches!(second.provider.access, ProviderAccess::Missing(_)));
             let second = match second {
                 Some(second) => Some(Arc::new(ServedModel::new(second, upstream_of(second)?, None))),
                 None => None,
@@ -256,12 +261,12 @@ impl ServedModels {
             let served = ServedModel::new(model, upstream_of(model)?, second);
             by_id.insert(model.id.clone(), Arc::new(served));
         }
-        Ok(Self { by_id, aliases: Aliases::of(config) })
+        Ok(Self { by_id, aliases: Aliases::from_config(config) })
     }
 
-    fn upstream_like(&self, upstream: &Upstream) -> Option<Arc<Upstream>> {
+    fn find_equal_upstream(&self, upstream: &ProviderPool) -> Option<Arc<ProviderPool>> {
         let models = self.by_id.values().flat_map(|model| [model].into_iter().chain(&model.fallback));
-        models.map(|model| &model.upstream).find(|running| running.is_like(upstream)).cloned()
+        models.map(|model| &model.upstream).find(|running| running.is_same_provider(upstream)).cloned()
     }
 
     /// Finds a model by its id or by the operator's alias.
@@ -270,16 +275,16 @@ impl ServedModels {
     }
 
     /// Finds a model like [`find`](Self::find), or else by an alias of the key's account.
-    pub(super) fn find_for(&self, name: &str, asks: &Asks) -> Option<&Arc<ServedModel>> {
-        self.find(name).or_else(|| self.by_id.get(asks.alias(name)?))
+    pub(super) fn find_for(&self, name: &str, asks: &RequestLimits) -> Option<&Arc<ServedModel>> {
+        self.find(name).or_else(|| self.by_id.get(asks.find_alias(name)?))
     }
 
     /// Returns the list of usable models in `OpenAI`'s format, with the limits of a key. Clients choose from it, so
     /// models without a provider key are left out.
-    pub(super) fn list(&self, asks: &Asks) -> Bytes {
+    pub(super) fn list(&self, asks: &RequestLimits) -> Bytes {
         let reachable = self.by_id.values().filter(|served| served.is_reachable());
-        let data = reachable.map(|served| Description::of(&served.model, asks)).collect();
-        json(&List { object: "list", data }).into()
+        let data = reachable.map(|served| ModelDescription::from_model(&served.model, asks)).collect();
+        to_json_string(&ModelList { object: "list", data }).into()
     }
 
     /// Returns the ids of the models that [`list`](Self::list) leaves out.
@@ -290,6 +295,6 @@ impl ServedModels {
 }
 
 /// Serializes a value of strings and numbers, which cannot fail.
-fn json(value: &impl Serialize) -> String {
+fn to_json_string(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }

@@ -4,11 +4,11 @@ use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body::Body as _;
 
-use super::{body::Body, error::ApiError};
-use crate::http::{Fault, X_REQUEST_ID};
+use super::{body::GatewayBody, error::ApiError};
+use crate::http::{HttpFault, X_REQUEST_ID};
 
 /// Turns a response into that for HEAD. The body must go: over HTTP/2, hyper sends any body there is.
-pub(super) fn without_body(response: Response<Body>) -> Response<Body> {
+pub(super) fn without_body(response: Response<GatewayBody>) -> Response<GatewayBody> {
     let (mut head, body) = response.into_parts();
     if let Some(len) = body.size_hint().exact() {
         head.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(len));
@@ -16,13 +16,13 @@ pub(super) fn without_body(response: Response<Body>) -> Response<Body> {
     Response::from_parts(head, Bytes::new().into())
 }
 
-pub(super) fn json_response(body: Bytes) -> Response<Body> {
+pub(super) fn json_response(body: Bytes) -> Response<GatewayBody> {
     let mut response = Response::new(body.into());
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 
-pub(super) fn options(methods: &'static str) -> Response<Body> {
+pub(super) fn options(methods: &'static str) -> Response<GatewayBody> {
     let mut response = Response::new(Bytes::new().into());
     *response.status_mut() = StatusCode::NO_CONTENT;
     response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods));
@@ -30,7 +30,7 @@ pub(super) fn options(methods: &'static str) -> Response<Body> {
 }
 
 /// Returns the gateway's response to a faulty request that never reaches it. `id` is the request's id.
-pub(crate) fn refusal(fault: Fault, id: HeaderValue) -> Response<Bytes> {
+pub(crate) fn refusal(fault: HttpFault, id: HeaderValue) -> Response<Bytes> {
     let mut response = ApiError::from(fault).into_response();
     let length = response.body().len();
     response.headers_mut().insert(header::CONTENT_LENGTH, length.into());

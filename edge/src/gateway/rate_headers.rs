@@ -35,14 +35,14 @@ pub(super) fn insert(headers: &mut HeaderMap, rate_limits: &RateLimits) {
     for ([limit, remaining, reset], of) in [(REQUESTS, &rate_limits.requests), (TOKENS, &rate_limits.tokens)] {
         write(limit, format_args!("{}", of.limit));
         write(remaining, format_args!("{}", of.remaining));
-        write(reset, format_args!("{}", Reset(of.reset)));
+        write(reset, format_args!("{}", ResetDuration(of.reset)));
     }
 }
 
 /// A duration as `OpenAI` writes it: `6m0s`, `1s`, `20ms`.
-struct Reset(Duration);
+struct ResetDuration(Duration);
 
-impl fmt::Display for Reset {
+impl fmt::Display for ResetDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.0.as_secs();
         match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
@@ -111,7 +111,7 @@ mod tests {
         for (millis, written) in
             [(0, "0ms"), (20, "20ms"), (1_000, "1s"), (59_999, "59s"), (360_000, "6m0s"), (86_399_000, "23h59m59s")]
         {
-            assert_eq!(Reset(Duration::from_millis(millis)).to_string(), written);
+            assert_eq!(ResetDuration(Duration::from_millis(millis)).to_string(), written);
         }
     }
 

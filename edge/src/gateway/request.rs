@@ -23,24 +23,24 @@ use std::{borrow::Cow, ops::RangeInclusive, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use config::{
-    gateway::Quirks,
-    models::{Access, ModelRoute},
+    gateway::ProviderQuirks,
+    models::{ModelRoute, ProviderAccess},
 };
 
 use self::{
-    content::Found,
-    passing::Passage,
-    provider_body::{Ceilings, ProviderBody},
+    content::RequestContent,
+    passing::FieldPassage,
+    provider_body::{ProviderBody, TokenCeilings},
 };
 pub(super) use self::{
     embeddings::validate_embeddings,
     fallback::FallbackRequest,
-    pieces::{PieceWriter, Pieces},
+    pieces::{BodyPieces, PieceWriter},
     sent::{KNOWN_FIELDS, KnownField, SentFields},
     text::validate_text,
 };
 use super::{
-    asks::{AskedTokens, Asks, TokenCeiling},
+    asks::{RequestLimits, RequestedTokens, TokenCeiling},
     endpoints,
     error::ApiError,
     formats::ClientFormat,
@@ -48,7 +48,7 @@ use super::{
     meter::MaxUsage,
     models::{ServedModel, ServedModels},
     request_body::ReadBody,
-    usage_report::{self, Expected},
+    usage_report::{self, ExpectedUsage},
 };
 use crate::limits;
 
@@ -56,10 +56,10 @@ pub(super) struct CompletionRequest {
     pub(super) model: Arc<ServedModel>,
     pub(super) is_stream: bool,
     pub(super) max_usage: MaxUsage,
-    pub(super) expected: Expected,
+    pub(super) expected: ExpectedUsage,
     pub(super) sent: SentFields,
     /// The provider's body. It holds the memory of the client's body if that is large.
-    pub(super) body: Pieces,
+    pub(super) body: BodyPieces,
     /// The request for the model's second provider, if it has one.
     pub(super) fallback: Option<Box<FallbackRequest>>,
     pub(super) format: ClientFormat,
@@ -67,7 +67,7 @@ pub(super) struct CompletionRequest {
 
 impl CompletionRequest {
     /// Returns the time limit for the whole answer: how long a slow model takes for the most tokens of a choice.
-    pub(super) fn longest(&self) -> Duration {
+    pub(super) fn time_limit(&self) -> Duration {
         let tokens = self.max_usage.completion / self.expected.choices.max(1);
         Duration::from_secs(tokens / limits::SLOW_TOKENS_PER_SECOND).clamp(limits::EXCHANGE, limits::LONGEST_EXCHANGE)
     }
@@ -82,7 +82,11 @@ pub(super) const JUDGED: [&[u8]; 3] = [b"messages", b"tools", b"tool_choice"];
 
 /// Validates the body of a request within a key's limits, and writes the provider's body.
 #[cfg(any(test, fuzzing))]
-pub(super) fn validate(body: &Bytes, models: &ServedModels, asks: &Asks) -> Result<CompletionRequest, ApiError> {
+pub(super) fn validate(
+    body: &Bytes,
+    models: &ServedModels,
+    asks: &RequestLimits,
+) -> Result<CompletionRequest, ApiError> {
     validate_chat(body.clone().into(), models, asks, &[])
 }
 
@@ -91,11 +95,11 @@ pub(super) fn validate(body: &Bytes, models: &ServedModels, asks: &Asks) -> Resu
 pub(super) fn validate_chat(
     body: ReadBody,
     models: &ServedModels,
-    asks: &Asks,
+    asks: &RequestLimits,
     hints: &'static [&'static str],
 ) -> Result<CompletionRequest, ApiError> {
-    let body = &mended(body).bytes;
-    let fields = Fields::parse(body)?;
+    let body = &replace_lone_surrogates(body).bytes;
+    let fields = RequestFields::parse(body)?;
     let model = fields.model(models, asks, ModelRoute::Chat)?;
     let request = validate_for(model, body, fields, asks, hints)?;
     Ok(match &model.fallback {
@@ -110,29 +114,29 @@ pub(super) fn validate_chat(
 fn validate_for(
     model: &Arc<ServedModel>,
     body: &Bytes,
-    mut fields: Fields<'_>,
-    asks: &Asks,
+    mut fields: RequestFields<'_>,
+    asks: &RequestLimits,
     hints: &[&str],
 ) -> Result<CompletionRequest, ApiError> {
     let quirks = &model.model.provider.quirks;
-    fields.leave_out_refused(hints, quirks);
-    let found = fields.judge(quirks)?;
+    fields.drop_unsupported(hints, quirks);
+    let found = fields.validate_judged(quirks)?;
     if let Some(place) = found.first_image().filter(|_| !model.model.vision) {
         return Err(ApiError::no_images(&model.model.id, place));
     }
-    let ceiling = asks.tokens_of(&model.model);
-    let ceilings = Ceilings::new(
+    let ceiling = asks.token_ceiling(&model.model);
+    let ceilings = TokenCeilings::new(
         quirks,
         ceiling.default_tokens(),
         fields.tokens("max_tokens", &ceiling)?,
         fields.tokens("max_completion_tokens", &ceiling)?,
     );
     let choices = fields.integer("n", 1..=limits::CHOICES)?.unwrap_or(1);
-    let is_stream = fields.stream()?;
+    let is_stream = fields.parse_stream()?;
     check_access(model)?;
 
     if let (Some(context), Some(messages)) = (model.model.context, fields.last(b"messages"))
-        && overflow::surely_exceeds(messages, context.into())
+        && overflow::certainly_exceeds(messages, context.into())
     {
         return Err(ApiError::context_length_exceeded(Some(context)));
     }
@@ -151,14 +155,14 @@ fn validate_for(
         model: model.clone(),
         is_stream,
         max_usage,
-        expected: Expected {
+        expected: ExpectedUsage {
             // Images are many bytes but few tokens.
             prompt: usage_report::estimate_tokens(body.len()).min(prompt),
             completion: max_usage.completion,
             choices,
             images: max_usage.images,
         },
-        sent: fields.sent(),
+        sent: fields.sent_fields(),
         body: written.body,
         fallback: None,
         format: ClientFormat::Chat,
@@ -172,8 +176,8 @@ pub(super) fn surplus_tokens(text: &[u8]) -> u64 {
 
 /// Replaces unpaired surrogates. Agents cut texts inside a character and resend them in every turn, so a refusal would
 /// end the conversation. Parsers disagree about an unpaired surrogate, and some providers fail on it.
-fn mended(body: ReadBody) -> ReadBody {
-    match json::without_lone_surrogates(&body.bytes) {
+fn replace_lone_surrogates(body: ReadBody) -> ReadBody {
+    match json::replace_lone_surrogates(&body.bytes) {
         Some(mended) => body.replaced_by(mended),
         None => body,
     }
@@ -182,15 +186,15 @@ fn mended(body: ReadBody) -> ReadBody {
 /// Refuses a model if we have no key for its provider.
 fn check_access(model: &ServedModel) -> Result<(), ApiError> {
     match model.model.provider.access {
-        Access::Missing(_) => Err(ApiError::model_unavailable(&model.model.id)),
-        Access::Key(_) | Access::Open => Ok(()),
+        ProviderAccess::Missing(_) => Err(ApiError::model_unavailable(&model.model.id)),
+        ProviderAccess::Key(_) | ProviderAccess::Open => Ok(()),
     }
 }
 
 /// The top-level fields of a request, as written in its text.
-struct Fields<'t>(Vec<Field<'t>>);
+struct RequestFields<'t>(Vec<RequestField<'t>>);
 
-struct Field<'t> {
+struct RequestField<'t> {
     name: Cow<'t, [u8]>,
     /// The name as seen by parsers that fold case.
     folded: Cow<'t, [u8]>,
@@ -201,7 +205,7 @@ struct Field<'t> {
     value: &'t [u8],
 }
 
-impl<'t> Fields<'t> {
+impl<'t> RequestFields<'t> {
     fn parse(body: &'t [u8]) -> Result<Self, ApiError> {
         let text = std::str::from_utf8(body).map_err(|_| ApiError::invalid_json("it is not UTF-8"))?;
         serde_json::from_str::<serde::de::IgnoredAny>(text)
@@ -210,26 +214,26 @@ impl<'t> Fields<'t> {
             let field = field.map_err(|_| ApiError::invalid_json("it is not an object, or nested too deeply"))?;
             let part = |range| body.get(range).unwrap_or_default();
             let name = field.name();
-            Ok::<_, ApiError>(Field {
+            Ok::<_, ApiError>(RequestField {
                 is_text: field.decoded_name().is_some(),
-                folded: content::folded(name.clone()),
+                folded: content::fold_case(name.clone()),
                 name,
                 whole: part(field.whole),
                 value: part(field.value),
             })
         });
-        let fields: Vec<Field<'_>> = fields.take(limits::REQUEST_FIELDS + 1).collect::<Result<_, _>>()?;
+        let fields: Vec<RequestField<'_>> = fields.take(limits::REQUEST_FIELDS + 1).collect::<Result<_, _>>()?;
         if fields.len() > limits::REQUEST_FIELDS {
             return Err(ApiError::invalid_json("it has too many fields"));
         }
         for field in &fields {
             // Parsers disagree about unpaired surrogates, and those in C end a name at a NUL.
             if !field.is_text || field.name.iter().any(u8::is_ascii_control) {
-                return Err(ApiError::invalid_value(quoted(&field.name), "its name is no plain text"));
+                return Err(ApiError::invalid_value(truncate_name(&field.name), "its name is no plain text"));
             }
-            if let Some(governed) = governed_but_for_case(field) {
+            if let Some(governed) = misspelled_field(field) {
                 let rule = format!("its name is written `{governed}`");
-                return Err(ApiError::invalid_value(quoted(&field.name), &rule));
+                return Err(ApiError::invalid_value(truncate_name(&field.name), &rule));
             }
         }
         Ok(Self(fields))
@@ -239,21 +243,21 @@ impl<'t> Fields<'t> {
     fn model<'m>(
         &self,
         models: &'m ServedModels,
-        asks: &Asks,
+        asks: &RequestLimits,
         route: ModelRoute,
     ) -> Result<&'m Arc<ServedModel>, ApiError> {
         let name = self.last(b"model").ok_or_else(|| ApiError::missing_parameter("model"))?;
-        let name = json::decoded_string(name).ok_or_else(|| ApiError::invalid_type("model", "a string"))?;
+        let name = json::decode_string(name).ok_or_else(|| ApiError::invalid_type("model", "a string"))?;
         let name = String::from_utf8_lossy(&name);
         let model = models.find_for(&name, asks).ok_or_else(|| ApiError::model_not_found(&name))?;
-        let model = Some(model.admitted()).filter(|admitted| admitted.model.has_route(route)).unwrap_or(model);
+        let model = Some(model.with_access()).filter(|admitted| admitted.model.has_route(route)).unwrap_or(model);
         if !model.model.has_route(route) {
-            return Err(ApiError::wrong_endpoint(&model.model.id, &endpoints::of(&model.model)));
+            return Err(ApiError::wrong_endpoint(&model.model.id, &endpoints::for_model(&model.model)));
         }
         Ok(model)
     }
 
-    fn stream(&self) -> Result<bool, ApiError> {
+    fn parse_stream(&self) -> Result<bool, ApiError> {
         let is_stream = match self.last(b"stream") {
             Some(b"true") => true,
             None | Some(b"false" | b"null") => false,
@@ -265,7 +269,7 @@ impl<'t> Fields<'t> {
         Ok(is_stream)
     }
 
-    fn sent(&self) -> SentFields {
+    fn sent_fields(&self) -> SentFields {
         self.0.iter().map(|field| &*field.name).collect()
     }
 
@@ -274,33 +278,36 @@ impl<'t> Fields<'t> {
         for field in &self.0 {
             if JUDGED.contains(&&*field.name) {
                 let rule = "this endpoint does not take it; chat completions do";
-                return Err(ApiError::invalid_value(quoted(&field.name), rule));
+                return Err(ApiError::invalid_value(truncate_name(&field.name), rule));
             }
             let known = own.iter().find(|own| own.as_bytes() == &*field.folded);
             if let Some(known) = known.filter(|known| known.as_bytes() != &*field.name) {
-                return Err(ApiError::invalid_value(quoted(&field.name), &format!("its name is written `{known}`")));
+                return Err(ApiError::invalid_value(
+                    truncate_name(&field.name),
+                    &format!("its name is written `{known}`"),
+                ));
             }
         }
         Ok(())
     }
 
-    fn leave_out_refused(&mut self, names: &[&str], quirks: &Quirks) {
+    fn drop_unsupported(&mut self, names: &[&str], quirks: &ProviderQuirks) {
         if !names.is_empty() {
-            let is_hint = |field: &Field<'_>| names.iter().any(|name| name.as_bytes() == &*field.name);
+            let is_hint = |field: &RequestField<'_>| names.iter().any(|name| name.as_bytes() == &*field.name);
             self.0.retain(|field| !is_hint(field) || passing::check(field, quirks).is_ok());
         }
     }
 
     /// Validates the fields that are passed on unchanged, and returns what they contain.
-    fn judge(&self, quirks: &Quirks) -> Result<Found, ApiError> {
-        let mut found = Found::default();
-        found.add_messages(self.only("messages")?)?;
-        found.add_tools(self.only("tools")?, quirks.custom_tools)?;
-        content::validate_tool_choice(self.only("tool_choice")?, quirks.custom_tools)?;
+    fn validate_judged(&self, quirks: &ProviderQuirks) -> Result<RequestContent, ApiError> {
+        let mut found = RequestContent::default();
+        found.add_messages(self.unique("messages")?)?;
+        found.add_tools(self.unique("tools")?, quirks.custom_tools)?;
+        content::validate_tool_choice(self.unique("tool_choice")?, quirks.custom_tools)?;
         for (index, field) in self.0.iter().enumerate() {
             match passing::check(field, quirks)? {
-                Passage::Passes => found.surplus += passing::surplus(field),
-                Passage::LeftOut => found.left_out.push(index),
+                FieldPassage::Passes => found.surplus += passing::surplus(field),
+                FieldPassage::LeftOut => found.left_out.push(index),
             }
         }
         Ok(found)
@@ -312,7 +319,7 @@ impl<'t> Fields<'t> {
     }
 
     /// Returns the value of the field with this name. Duplicates are refused because parsers disagree on them.
-    fn only(&self, name: &'static str) -> Result<Option<&'t [u8]>, ApiError> {
+    fn unique(&self, name: &'static str) -> Result<Option<&'t [u8]>, ApiError> {
         let mut found = self.0.iter().filter(|field| *field.name == *name.as_bytes()).map(|field| field.value);
         match (found.next(), found.next()) {
             (value, None) => Ok(value),
@@ -321,7 +328,7 @@ impl<'t> Fields<'t> {
     }
 
     /// Returns the most tokens that a field asks for, or `None` if it is absent or null.
-    fn tokens(&self, name: &'static str, ceiling: &TokenCeiling) -> Result<Option<AskedTokens>, ApiError> {
+    fn tokens(&self, name: &'static str, ceiling: &TokenCeiling) -> Result<Option<RequestedTokens>, ApiError> {
         let Some(value) = self.last(name.as_bytes()).filter(|value| *value != b"null") else { return Ok(None) };
         let number = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
         let asked = number.and_then(|number| ceiling.admit(number));
@@ -341,12 +348,12 @@ impl<'t> Fields<'t> {
 }
 
 /// Returns the governed or judged field that a case-folding parser would take this field for, unless it is that field.
-fn governed_but_for_case(field: &Field<'_>) -> Option<&'static str> {
+fn misspelled_field(field: &RequestField<'_>) -> Option<&'static str> {
     let known = *GOVERNED.iter().chain(&JUDGED).find(|known| *field.folded == ***known)?;
     (*field.name != *known).then(|| std::str::from_utf8(known).unwrap_or_default())
 }
 
-fn quoted(name: &[u8]) -> String {
+fn truncate_name(name: &[u8]) -> String {
     String::from_utf8_lossy(name).chars().take(limits::QUOTED_CHARS).collect()
 }
 

@@ -10,28 +10,28 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use domain::PayingAccount;
 use fairness::{
-    Place, Room,
-    budget::{self, Grant},
+    RoomPlace, SizedRoom,
+    budget::{self, ByteGrant},
 };
 use http::HeaderMap;
 use http_body_util::BodyExt as _;
 use tokio::time::{Instant, sleep_until};
 
-use self::coding::{Coding, Damaged, Decoder};
-use super::{asks::Asks, error::ApiError};
+use self::coding::{BodyDecoder, ContentCoding, DecodeError};
+use super::{asks::RequestLimits, error::ApiError};
 use crate::{limits, metrics};
 
 /// A request body with its memory grant. A large body's grant is tied to its bytes.
 pub(super) struct ReadBody {
     pub(super) bytes: Bytes,
     /// The grant of a large body.
-    place: Option<Arc<Place<PayingAccount>>>,
-    _grant: Option<Grant>,
+    place: Option<Arc<RoomPlace<PayingAccount>>>,
+    _grant: Option<ByteGrant>,
 }
 
 impl ReadBody {
     /// Returns the same body, to be validated again. The grant of a small body stays with `self`.
-    pub(super) fn again(&self) -> Self {
+    pub(super) fn without_grant(&self) -> Self {
         Self { bytes: self.bytes.clone(), place: self.place.clone(), _grant: None }
     }
 
@@ -53,18 +53,18 @@ impl From<Bytes> for ReadBody {
 }
 
 /// Reads the bodies of one key's requests over one connection.
-pub(super) struct Reader<'r> {
-    pub(super) asks: &'r Asks,
-    pub(super) connection: &'r budget::Account,
+pub(super) struct BodyReader<'r> {
+    pub(super) asks: &'r RequestLimits,
+    pub(super) connection: &'r budget::BudgetAccount,
     /// The room for large bodies, and the account whose part is used.
-    pub(super) room: &'r Room<PayingAccount>,
+    pub(super) room: &'r SizedRoom<PayingAccount>,
     pub(super) account: &'r PayingAccount,
 }
 
 /// A large body with its memory grant.
 struct LargeBody {
     bytes: Vec<u8>,
-    _place: Arc<Place<PayingAccount>>,
+    _place: Arc<RoomPlace<PayingAccount>>,
 }
 
 impl AsRef<[u8]> for LargeBody {
@@ -73,7 +73,7 @@ impl AsRef<[u8]> for LargeBody {
     }
 }
 
-impl Reader<'_> {
+impl BodyReader<'_> {
     /// Reads and decompresses a whole body. Memory is reserved before reading, as far as the size is known: a request
     /// that held a part while waiting for more would block others. The actual size is counted, as the header may be
     /// wrong.
@@ -81,15 +81,15 @@ impl Reader<'_> {
     where
         B: http_body::Body<Data = Bytes> + Unpin,
     {
-        let coding = Coding::of(headers)?;
+        let coding = ContentCoding::from_headers(headers)?;
         let said = body.size_hint().exact();
         // The decoded body is hardly ever smaller than the encoded one.
         if said.is_some_and(|said| said > self.asks.body.most) {
             return Err(self.too_large());
         }
-        let mut memory = Memory::for_body(self, coding, said).await?;
-        let mut plain = Plain::new(said.filter(|_| coding == Coding::Identity));
-        let mut decoder = coding.decoder().map_err(|Damaged| ApiError::damaged_body(coding.name()))?;
+        let mut memory = BodyReservation::for_body(self, coding, said).await?;
+        let mut plain = BodyBuffer::new(said.filter(|_| coding == ContentCoding::Identity));
+        let mut decoder = coding.decoder().map_err(|DecodeError| ApiError::damaged_body(coding.name()))?;
         let (mut start, mut received) = (Instant::now(), 0);
         let mut end = std::pin::pin!(sleep_until(start + limits::COMPLETION_BODY));
         loop {
@@ -111,7 +111,7 @@ impl Reader<'_> {
                 Some(decoder) => {
                     decode(decoder, &piece, &mut plain, &mut memory)
                         .await?
-                        .map_err(|Damaged| ApiError::damaged_body(coding.name()))?;
+                        .map_err(|DecodeError| ApiError::damaged_body(coding.name()))?;
                 }
             }
             let beyond = received.saturating_sub(limits::SMALL_BODY_BYTES as u64);
@@ -123,7 +123,7 @@ impl Reader<'_> {
             }
         }
         if let Some(decoder) = decoder {
-            let rest = decoder.finish().map_err(|Damaged| ApiError::damaged_body(coding.name()))?;
+            let rest = decoder.finish().map_err(|DecodeError| ApiError::damaged_body(coding.name()))?;
             memory.allow(plain.len() + rest.len()).await?;
             plain.push(rest.into(), &memory);
         }
@@ -136,11 +136,11 @@ impl Reader<'_> {
 }
 
 async fn decode(
-    decoder: &mut Decoder,
+    decoder: &mut BodyDecoder,
     piece: &[u8],
-    plain: &mut Plain,
-    memory: &mut Memory<'_>,
-) -> Result<Result<(), Damaged>, ApiError> {
+    plain: &mut BodyBuffer,
+    memory: &mut BodyReservation<'_>,
+) -> Result<Result<(), DecodeError>, ApiError> {
     let (mut encoded, mut since_pause) = (piece, 0);
     loop {
         // Reserves room for actual output only: a decompression bomb is refused one step after the limit.
@@ -162,25 +162,25 @@ async fn decode(
     }
 }
 
-struct Memory<'r> {
-    reader: &'r Reader<'r>,
-    grant: Option<Grant>,
-    place: Option<Place<PayingAccount>>,
+struct BodyReservation<'r> {
+    reader: &'r BodyReader<'r>,
+    grant: Option<ByteGrant>,
+    place: Option<RoomPlace<PayingAccount>>,
     /// The body size in bytes that the reservation covers.
     allowed: usize,
     /// The decoder's memory in bytes, in addition to the body.
     beside: u64,
 }
 
-impl<'r> Memory<'r> {
+impl<'r> BodyReservation<'r> {
     /// Reserves memory for a body with `said` announced bytes. Waits for it within bounds.
-    async fn for_body(reader: &'r Reader<'r>, coding: Coding, said: Option<u64>) -> Result<Self, ApiError> {
+    async fn for_body(reader: &'r BodyReader<'r>, coding: ContentCoding, said: Option<u64>) -> Result<Self, ApiError> {
         let most = reader.asks.body.most;
         let small = limits::SMALL_BODY_BYTES as u64;
-        let beside = if coding == Coding::Zstd { limits::ZSTD_WINDOW_BYTES.min(most) } else { 0 };
+        let beside = if coding == ContentCoding::Zstd { limits::ZSTD_WINDOW_BYTES.min(most) } else { 0 };
         let mut memory = Self { reader, grant: None, place: None, allowed: 0, beside };
         // The decoded size of an encoded body, and the size of one without a length, are unknown.
-        let expected = said.filter(|_| coding == Coding::Identity).unwrap_or(small.min(most));
+        let expected = said.filter(|_| coding == ContentCoding::Identity).unwrap_or(small.min(most));
         if expected <= small {
             let Ok(grant) = reader.connection.take(expected, limits::BODY_PATIENCE).await else {
                 metrics::exhausted();
@@ -218,7 +218,7 @@ impl<'r> Memory<'r> {
     }
 
     async fn take_place(&mut self, bytes: u64) -> Result<(), ApiError> {
-        let Reader { room, account, .. } = self.reader;
+        let BodyReader { room, account, .. } = self.reader;
         let Ok(place) = room.take(account, bytes + self.beside, limits::BODY_ROOM_WAIT).await else {
             metrics::exhausted();
             return Err(ApiError::no_memory());
@@ -229,14 +229,14 @@ impl<'r> Memory<'r> {
         Ok(())
     }
 
-    fn keep(self, plain: Plain) -> ReadBody {
+    fn keep(self, plain: BodyBuffer) -> ReadBody {
         let Some(place) = self.place else {
             return ReadBody { bytes: plain.into_bytes(), place: None, _grant: self.grant };
         };
         let place = Arc::new(place);
         let bytes = match plain {
-            Plain { bytes, first, .. } if first.is_empty() => bytes,
-            Plain { first, .. } => first.into(),
+            BodyBuffer { bytes, first, .. } if first.is_empty() => bytes,
+            BodyBuffer { first, .. } => first.into(),
         };
         let bytes = Bytes::from_owner(LargeBody { bytes, _place: place.clone() });
         ReadBody { bytes, place: Some(place), _grant: None }
@@ -245,13 +245,13 @@ impl<'r> Memory<'r> {
 
 /// The bytes of a body. A body that arrives in one piece is not copied.
 #[derive(Default)]
-struct Plain {
+struct BodyBuffer {
     first: Bytes,
     bytes: Vec<u8>,
     said: Option<u64>,
 }
 
-impl Plain {
+impl BodyBuffer {
     fn new(said: Option<u64>) -> Self {
         Self { said, ..Self::default() }
     }
@@ -260,7 +260,7 @@ impl Plain {
         self.first.len() + self.bytes.len()
     }
 
-    fn push(&mut self, piece: Bytes, memory: &Memory<'_>) {
+    fn push(&mut self, piece: Bytes, memory: &BodyReservation<'_>) {
         if self.len() == 0 {
             self.first = piece;
         } else {
@@ -268,7 +268,7 @@ impl Plain {
         }
     }
 
-    fn extend(&mut self, piece: &[u8], memory: &Memory<'_>) {
+    fn extend(&mut self, piece: &[u8], memory: &BodyReservation<'_>) {
         let total = self.len() + piece.len();
         if self.bytes.capacity() < total {
             // Allocate a large body at its full length: growing a buffer holds it twice, and unwritten pages are not

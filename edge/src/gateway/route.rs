@@ -2,13 +2,13 @@
 
 use http::Method;
 
-use super::{endpoints, formats::Api};
+use super::{endpoints, formats::CompletionApi};
 
 /// The endpoint of a path.
 #[derive(Clone, Copy)]
-pub(super) enum Route<'p> {
+pub(super) enum GatewayRoute<'p> {
     /// Completions, in one of the formats, or embeddings.
-    Completions(Api),
+    Completions(CompletionApi),
     /// The token count of a Messages request.
     CountTokens,
     Models,
@@ -17,14 +17,14 @@ pub(super) enum Route<'p> {
     OpenApi,
 }
 
-impl<'p> Route<'p> {
+impl<'p> GatewayRoute<'p> {
     pub(super) fn find(path: &'p str) -> Option<Self> {
         match path {
-            endpoints::CHAT_COMPLETIONS => Some(Self::Completions(Api::Chat)),
-            endpoints::COMPLETIONS => Some(Self::Completions(Api::Text)),
-            endpoints::EMBEDDINGS => Some(Self::Completions(Api::Embeddings)),
-            endpoints::RESPONSES => Some(Self::Completions(Api::Responses)),
-            endpoints::MESSAGES => Some(Self::Completions(Api::Messages)),
+            endpoints::CHAT_COMPLETIONS => Some(Self::Completions(CompletionApi::Chat)),
+            endpoints::COMPLETIONS => Some(Self::Completions(CompletionApi::Text)),
+            endpoints::EMBEDDINGS => Some(Self::Completions(CompletionApi::Embeddings)),
+            endpoints::RESPONSES => Some(Self::Completions(CompletionApi::Responses)),
+            endpoints::MESSAGES => Some(Self::Completions(CompletionApi::Messages)),
             endpoints::COUNT_TOKENS => Some(Self::CountTokens),
             endpoints::MODELS => Some(Self::Models),
             endpoints::OPENAPI => Some(Self::OpenApi),
@@ -43,19 +43,19 @@ impl<'p> Route<'p> {
         }
     }
 
-    pub(super) fn api(self) -> Api {
+    pub(super) fn api(self) -> CompletionApi {
         match self {
             Self::Completions(api) => api,
-            Self::CountTokens => Api::Messages,
-            Self::Models | Self::Model(_) | Self::OpenApi => Api::Chat,
+            Self::CountTokens => CompletionApi::Messages,
+            Self::Models | Self::Model(_) | Self::OpenApi => CompletionApi::Chat,
         }
     }
 
     /// Returns the format of the error for an unknown path, which is that of the clients that use the paths above it.
-    pub(super) fn api_of_unknown(path: &str) -> Api {
+    pub(super) fn api_of_unknown(path: &str) -> CompletionApi {
         match path.strip_prefix(endpoints::MESSAGES) {
-            Some(below) if below.starts_with('/') => Api::Messages,
-            _ => Api::Chat,
+            Some(below) if below.starts_with('/') => CompletionApi::Messages,
+            _ => CompletionApi::Chat,
         }
     }
 

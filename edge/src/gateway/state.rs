@@ -4,22 +4,22 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use domain::{Clock, PayingAccount};
-use fairness::{Amounts, Room, Turns};
+use fairness::{AmountLimit, SizedRoom, TurnQueue};
 
-use super::{drains::Drains, meter::Meter, settings::Settings, under_way::UnderWay};
-use crate::memory::keys::Keys;
+use super::{drains::DrainTasks, meter::UsageMeter, settings::GatewaySettings, under_way::PendingCompletions};
+use crate::memory::keys::GatewayKeyCache;
 
-pub(super) struct State {
-    pub(super) settings: ArcSwap<Settings>,
-    pub(super) keys: Arc<Keys>,
-    pub(super) meter: Meter,
+pub(super) struct GatewayState {
+    pub(super) settings: ArcSwap<GatewaySettings>,
+    pub(super) keys: Arc<GatewayKeyCache>,
+    pub(super) meter: UsageMeter,
     pub(super) clock: Clock,
     /// Bounds concurrent completions, in total and per account; each holds a turn until its answer has ended.
-    pub(super) completions: Turns<PayingAccount>,
+    pub(super) completions: TurnQueue<PayingAccount>,
     /// Bounds the bytes of answers that are read whole before they are sent, in total and per account.
-    pub(super) answers: Amounts<PayingAccount>,
+    pub(super) answers: AmountLimit<PayingAccount>,
     /// Bounds the bytes of large request bodies, in total and per account.
-    pub(super) requests: Room<PayingAccount>,
-    pub(super) drains: Drains,
-    pub(super) under_way: UnderWay,
+    pub(super) requests: SizedRoom<PayingAccount>,
+    pub(super) drains: DrainTasks,
+    pub(super) under_way: PendingCompletions,
 }

@@ -15,20 +15,20 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 use domain::{PayingAccount, usage::Ending};
-use fairness::Turn;
+use fairness::TurnPermit;
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use tokio::time::{Sleep, sleep};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
-pub(super) use self::keep_alive::KeepAlive;
-use self::rest::Rest;
+pub(super) use self::keep_alive::KeepAliveTimer;
+use self::rest::AnswerRest;
 use super::{
-    drains::Drains,
+    drains::DrainTasks,
     error::{ApiError, ProviderError, RequestFacts},
     formats::EventWriter,
     metered_frames::MeteredFrames,
     models::ServedModel,
-    sse::{Progress, StreamError},
+    sse::{StreamError, StreamProgress},
     upstream::{GzipDecoder, GzipError, ReadError, UpstreamResponse},
 };
 use crate::limits;
@@ -37,14 +37,14 @@ use crate::limits;
 const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 
 pub(super) struct StreamBody {
-    state: State,
+    state: StreamState,
     /// The part that was read before the response head was sent.
-    first: Option<Step>,
-    drains: Drains,
+    first: Option<StreamStep>,
+    drains: DrainTasks,
 }
 
-enum State {
-    Relaying(Box<Relay>),
+enum StreamState {
+    Relaying(Box<StreamRelay>),
     /// The error frame has been handed out and gets a moment to be sent before the connection is aborted.
     Aborting(Pin<Box<Sleep>>),
     Ended,
@@ -58,15 +58,15 @@ pub(super) struct StreamAbortedError;
 impl StreamBody {
     /// Begins a stream: waits for the model's first words, or until a keep-alive is due. Fails if the stream fails
     /// first.
-    pub(super) async fn begin(relay: Relay, drains: Drains) -> Result<Self, ProviderError> {
-        let mut body = Self { state: State::Relaying(Box::new(relay)), first: None, drains };
-        let State::Relaying(relay) = &mut body.state else { return Ok(body) };
+    pub(super) async fn begin(relay: StreamRelay, drains: DrainTasks) -> Result<Self, ProviderError> {
+        let mut body = Self { state: StreamState::Relaying(Box::new(relay)), first: None, drains };
+        let StreamState::Relaying(relay) = &mut body.state else { return Ok(body) };
         let first = poll_fn(|cx| relay.poll_step(cx)).await;
-        if let Step::Failed(_, error, _) = &first
+        if let StreamStep::Failed(_, error, _) = &first
             && !relay.metered.frames.has_words()
         {
             let error = *error;
-            body.state = State::Ended;
+            body.state = StreamState::Ended;
             return Err(error);
         }
         body.first = Some(first);
@@ -75,51 +75,51 @@ impl StreamBody {
 
     pub(super) fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, StreamAbortedError>>> {
         match &mut self.state {
-            State::Relaying(relay) => {
+            StreamState::Relaying(relay) => {
                 let step = match self.first.take() {
                     Some(first) => first,
                     None => ready!(relay.poll_step(cx)),
                 };
                 let bytes = match step {
-                    Step::Bytes(bytes) => bytes,
-                    Step::Done(bytes) => {
-                        if let State::Relaying(relay) = std::mem::replace(&mut self.state, State::Ended) {
+                    StreamStep::Bytes(bytes) => bytes,
+                    StreamStep::Done(bytes) => {
+                        if let StreamState::Relaying(relay) = std::mem::replace(&mut self.state, StreamState::Ended) {
                             relay.finish(&self.drains);
                         }
                         bytes
                     }
-                    Step::Failed(bytes, _, FailureNotice::Said) => {
-                        self.state = State::Ended;
+                    StreamStep::Failed(bytes, _, FailureNotice::Said) => {
+                        self.state = StreamState::Ended;
                         bytes
                     }
-                    Step::Failed(bytes, _, FailureNotice::Abort) => {
-                        self.state = State::Aborting(Box::pin(sleep(limits::ABORT_GRACE)));
+                    StreamStep::Failed(bytes, _, FailureNotice::Abort) => {
+                        self.state = StreamState::Aborting(Box::pin(sleep(limits::ABORT_GRACE)));
                         bytes
                     }
                 };
                 Poll::Ready(Some(Ok(bytes)))
             }
-            State::Aborting(grace) => {
+            StreamState::Aborting(grace) => {
                 ready!(grace.as_mut().poll(cx));
-                self.state = State::Ended;
+                self.state = StreamState::Ended;
                 Poll::Ready(Some(Err(StreamAbortedError)))
             }
-            State::Ended => Poll::Ready(None),
+            StreamState::Ended => Poll::Ready(None),
         }
     }
 
     pub(super) fn is_ended(&self) -> bool {
-        matches!(self.state, State::Ended)
+        matches!(self.state, StreamState::Ended)
     }
 }
 
 impl Drop for StreamBody {
     fn drop(&mut self) {
-        let State::Relaying(relay) = std::mem::replace(&mut self.state, State::Ended) else { return };
+        let StreamState::Relaying(relay) = std::mem::replace(&mut self.state, StreamState::Ended) else { return };
         match self.first.take() {
-            Some(Step::Done(_)) => relay.finish(&self.drains),
-            Some(Step::Failed(..)) => {}
-            Some(Step::Bytes(_)) | None => {
+            Some(StreamStep::Done(_)) => relay.finish(&self.drains),
+            Some(StreamStep::Failed(..)) => {}
+            Some(StreamStep::Bytes(_)) | None => {
                 let account = relay.turn.key().clone();
                 self.drains.spawn(&account, relay.drain(self.drains.clone()));
             }
@@ -128,17 +128,17 @@ impl Drop for StreamBody {
 }
 
 /// A provider's stream that is relayed to the client.
-pub(super) struct Relay {
+pub(super) struct StreamRelay {
     pub(super) answer: UpstreamResponse,
     pub(super) metered: MeteredFrames,
     pub(super) gzip: Option<GzipDecoder>,
     pub(super) model: Arc<ServedModel>,
     pub(super) facts: RequestFacts,
-    pub(super) keep_alive: KeepAlive,
+    pub(super) keep_alive: KeepAliveTimer,
     /// Whether the response head is unsent: it waits for the model's first words, or until the first comment is due.
     pub(super) is_beginning: bool,
     /// The completion's turn, held until the stream ends.
-    pub(super) turn: Turn<PayingAccount>,
+    pub(super) turn: TurnPermit<PayingAccount>,
     /// The decoded bytes read so far.
     pub(super) read: usize,
     pub(super) events: EventWriter,
@@ -148,7 +148,7 @@ pub(super) struct Relay {
     pub(super) cut_off: FuturesUnordered<WaitForCancellationFutureOwned>,
 }
 
-enum Step {
+enum StreamStep {
     /// More bytes of an ongoing stream.
     Bytes(Bytes),
     /// The last bytes of a complete stream.
@@ -180,8 +180,8 @@ enum RelayError {
     CutOff,
 }
 
-impl Relay {
-    fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
+impl StreamRelay {
+    fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<StreamStep> {
         if let Poll::Ready(Some(())) = self.cut_off.poll_next_unpin(cx) {
             return Poll::Ready(self.fail(&RelayError::CutOff));
         }
@@ -192,33 +192,33 @@ impl Relay {
                     let is_silent = self.out.is_empty();
                     self.is_beginning = false;
                     return Poll::Ready(if is_silent {
-                        Step::Bytes(Bytes::from_static(KEEP_ALIVE))
+                        StreamStep::Bytes(Bytes::from_static(KEEP_ALIVE))
                     } else {
-                        self.pass_on()
+                        self.take_ready_bytes()
                     });
                 }
-                Poll::Pending => return Poll::Ready(self.pass_on()),
+                Poll::Pending => return Poll::Ready(self.take_ready_bytes()),
                 Poll::Ready(Some(Ok(chunk))) => self.process(&chunk),
                 Poll::Ready(Some(Err(error))) => Err(error.into()),
                 Poll::Ready(None) => {
                     let ended = self.events.write(&mut self.out, |out| self.metered.frames.end(out));
-                    ended.map(|()| Progress::Complete).map_err(Into::into)
+                    ended.map(|()| StreamProgress::Complete).map_err(Into::into)
                 }
             };
             return Poll::Ready(match progress {
-                Ok(Progress::Ongoing) if self.out.is_empty() => continue,
-                Ok(Progress::Ongoing) if self.waits_for_words() => continue,
-                Ok(Progress::Ongoing) if self.answer.is_batching() && self.out.len() < limits::GATHERED_PIECE => {
+                Ok(StreamProgress::Ongoing) if self.out.is_empty() => continue,
+                Ok(StreamProgress::Ongoing) if self.is_waiting_for_words() => continue,
+                Ok(StreamProgress::Ongoing) if self.answer.is_batching() && self.out.len() < limits::GATHERED_PIECE => {
                     continue;
                 }
-                Ok(Progress::Ongoing) => {
+                Ok(StreamProgress::Ongoing) => {
                     // After the first words, which are never delayed.
                     self.choose_batching();
-                    self.pass_on()
+                    self.take_ready_bytes()
                 }
-                Ok(Progress::Complete) => {
+                Ok(StreamProgress::Complete) => {
                     self.metered.settle_whole();
-                    Step::Done(self.out.split().freeze())
+                    StreamStep::Done(self.out.split().freeze())
                 }
                 Err(error) => self.fail(&error),
             });
@@ -226,18 +226,18 @@ impl Relay {
     }
 
     /// Returns whether the stream has no content yet. If it fails, it can still be answered with an error status.
-    fn waits_for_words(&mut self) -> bool {
+    fn is_waiting_for_words(&mut self) -> bool {
         self.is_beginning &= !self.metered.frames.has_words() && self.out.len() < limits::GATHERED_PIECE;
         self.is_beginning
     }
 
     /// Returns the bytes that are ready.
-    fn pass_on(&mut self) -> Step {
+    fn take_ready_bytes(&mut self) -> StreamStep {
         self.keep_alive.restart(self.answer.last_chunk());
         if self.metered.frames.has_words() {
             self.answer.set_begun();
         }
-        Step::Bytes(self.out.split().freeze())
+        StreamStep::Bytes(self.out.split().freeze())
     }
 
     /// Batches the stream's pieces while the edge is busy. With few streams, each piece is passed on immediately; with
@@ -251,7 +251,7 @@ impl Relay {
     }
 
     /// Decodes a chunk and appends the resulting events to `out`.
-    fn process(&mut self, chunk: &[u8]) -> Result<Progress, RelayError> {
+    fn process(&mut self, chunk: &[u8]) -> Result<StreamProgress, RelayError> {
         let Some(gzip) = &mut self.gzip else {
             self.read += chunk.len();
             return self.process_plain(chunk);
@@ -264,14 +264,14 @@ impl Relay {
             if self.read > limits::ANSWER_BYTES {
                 return Err(RelayError::TooLarge);
             }
-            if progress == Progress::Complete {
+            if progress == StreamProgress::Complete {
                 return Ok(progress);
             }
         }
-        Ok(Progress::Ongoing)
+        Ok(StreamProgress::Ongoing)
     }
 
-    fn process_plain(&mut self, chunk: &[u8]) -> Result<Progress, RelayError> {
+    fn process_plain(&mut self, chunk: &[u8]) -> Result<StreamProgress, RelayError> {
         if self.read > limits::ANSWER_BYTES {
             return Err(RelayError::TooLarge);
         }
@@ -280,7 +280,7 @@ impl Relay {
     }
 
     /// Settles the usage so far and ends the stream with an error frame.
-    fn fail(&mut self, error: &RelayError) -> Step {
+    fn fail(&mut self, error: &RelayError) -> StreamStep {
         let (provider, request) = (&*self.model.upstream.name, self.metered.request_id());
         tracing::warn!(provider, request, %error, "a stream failed");
         crate::metrics::stream_failed(&self.model.model.id);
@@ -299,20 +299,20 @@ impl Relay {
         };
         let told = ApiError::from(error);
         if let Some(span) = self.metered.span() {
-            span.failed(told.code());
+            span.record_error(told.code());
         }
         let is_said = self.events.fail(told, &mut self.out);
         let notice = if is_said { FailureNotice::Said } else { FailureNotice::Abort };
-        Step::Failed(self.out.split().freeze(), error, notice)
+        StreamStep::Failed(self.out.split().freeze(), error, notice)
     }
 
     /// Ends the completion, and waits in the background for the end of the provider's answer after its last frame, so
     /// that the connection can be reused. The client does not wait for that.
-    fn finish(self: Box<Self>, drains: &Drains) {
+    fn finish(self: Box<Self>, drains: &DrainTasks) {
         let Self { mut answer, model, read, .. } = *self;
         // The next request may use the connection.
         answer.stop_batching();
-        let mut rest = Rest { answer, model, read };
+        let mut rest = AnswerRest { answer, model, read };
         match rest.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(is_at_end) => rest.release_connection(is_at_end),
             Poll::Pending => drains.spawn_end(rest.read()),
@@ -320,15 +320,15 @@ impl Relay {
     }
 
     /// Reads the stream to its end without a client.
-    async fn drain(mut self: Box<Self>, drains: Drains) {
+    async fn drain(mut self: Box<Self>, drains: DrainTasks) {
         self.metered.abandon();
         // Skip the translation, which nobody would read.
         self.events = EventWriter::Chat;
         loop {
             match poll_fn(|cx| self.poll_step(cx)).await {
-                Step::Bytes(_) => {}
-                Step::Done(_) => return self.finish(&drains),
-                Step::Failed(..) => return,
+                StreamStep::Bytes(_) => {}
+                StreamStep::Done(_) => return self.finish(&drains),
+                StreamStep::Failed(..) => return,
             }
         }
     }

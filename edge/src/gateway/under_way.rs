@@ -16,40 +16,40 @@ pub struct ConnectionCompletions(Arc<AtomicUsize>);
 
 impl ConnectionCompletions {
     /// Returns whether any are pending.
-    pub fn any(&self) -> bool {
+    pub fn has_pending(&self) -> bool {
         self.0.load(Ordering::Relaxed) > 0
     }
 }
 
 /// All pending completions, with or without their clients. Cheap to clone.
 #[derive(Clone, Default)]
-pub(super) struct UnderWay {
+pub(super) struct PendingCompletions {
     pub(super) tasks: TaskTracker,
     /// Cancelled when the edge's shutdown cuts completions off.
     pub(super) cut_off: CancellationToken,
 }
 
 /// Counts a completion as pending until its answer has been handed over.
-pub(super) struct Held {
+pub(super) struct PendingGuard {
     _all: TaskTrackerToken,
     connection: ConnectionCompletions,
 }
 
-impl UnderWay {
+impl PendingCompletions {
     /// Counts a completion that begins on a connection.
-    pub(super) fn begin(&self, connection: &ConnectionCompletions) -> Held {
+    pub(super) fn begin(&self, connection: &ConnectionCompletions) -> PendingGuard {
         connection.0.fetch_add(1, Ordering::Relaxed);
-        Held { _all: self.tasks.token(), connection: connection.clone() }
+        PendingGuard { _all: self.tasks.token(), connection: connection.clone() }
     }
 
     /// Waits until no completion is left. No new ones may begin.
-    pub(super) async fn ended(&self) {
+    pub(super) async fn wait_until_idle(&self) {
         self.tasks.close();
         self.tasks.wait().await;
     }
 }
 
-impl Drop for Held {
+impl Drop for PendingGuard {
     fn drop(&mut self) {
         self.connection.0.fetch_sub(1, Ordering::Relaxed);
     }

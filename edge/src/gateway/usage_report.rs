@@ -8,8 +8,8 @@ use config::gateway::UsageFields;
 use domain::usage::{Ending, TokenKinds};
 use memchr::memmem;
 
-pub(super) use self::cost::Cost;
-use super::{json, meter::Usage};
+pub(super) use self::cost::CostFields;
+use super::{json, meter::TokenUsage};
 use crate::limits;
 
 /// The positions of the counts in the gateway's own `usage` objects.
@@ -30,7 +30,7 @@ const NO_WORDS: [&[u8]; 9] = [
 
 /// The bounds that a request sets for its usage, from which the gateway estimates if a provider reports none.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Expected {
+pub(super) struct ExpectedUsage {
     /// The estimated tokens of the prompt.
     pub(super) prompt: u64,
     /// The most tokens of all choices together.
@@ -40,25 +40,25 @@ pub(super) struct Expected {
     pub(super) images: u64,
 }
 
-impl Expected {
+impl ExpectedUsage {
     /// Estimates the usage of an answer whose choices have about `completion` tokens.
-    pub(super) fn estimate(&self, completion: u64) -> Usage {
-        let usage = Usage::estimated(self.prompt, completion.min(self.completion));
-        Usage { kinds: TokenKinds { images: self.images, ..TokenKinds::default() }, ..usage }
+    pub(super) fn estimate(&self, completion: u64) -> TokenUsage {
+        let usage = TokenUsage::estimated(self.prompt, completion.min(self.completion));
+        TokenUsage { kinds: TokenKinds { images: self.images, ..TokenKinds::default() }, ..usage }
     }
 
     /// Estimates the usage of an answer with about `completion` tokens, with `reported`'s prompt tokens if any.
-    pub(super) fn estimate_beside(&self, reported: &Usage, completion: u64) -> Usage {
+    pub(super) fn estimate_with_prompt(&self, reported: &TokenUsage, completion: u64) -> TokenUsage {
         let estimate = self.estimate(completion);
         if reported.prompt == 0 {
             return estimate;
         }
         let kinds = TokenKinds { reasoning: None, ..reported.kinds };
-        Usage { prompt: reported.prompt, kinds, is_contradictory: reported.is_contradictory, ..estimate }
+        TokenUsage { prompt: reported.prompt, kinds, is_contradictory: reported.is_contradictory, ..estimate }
     }
 
     /// Estimates the usage of an answer that was not read, from how long the provider worked on it.
-    pub(super) fn estimate_unread(&self, worked: Duration) -> Usage {
+    pub(super) fn estimate_unread(&self, worked: Duration) -> TokenUsage {
         let tokens = worked.as_millis().saturating_mul(limits::TOKENS_PER_SECOND.into()) / 1_000;
         self.estimate(u64::try_from(tokens).unwrap_or(u64::MAX).saturating_mul(self.choices))
     }
@@ -71,7 +71,7 @@ pub(super) fn estimate_tokens(bytes: usize) -> u64 {
 
 /// Counts the bytes of the model's words in the JSON of an answer's choices, which may be cut off anywhere.
 pub(super) fn word_bytes(choices: &[u8]) -> usize {
-    json::string_bytes(choices, &NO_WORDS)
+    json::count_string_bytes(choices, &NO_WORDS)
 }
 
 pub(super) fn is_filtered(choices: &[u8]) -> bool {
@@ -79,13 +79,13 @@ pub(super) fn is_filtered(choices: &[u8]) -> bool {
 }
 
 /// Returns how the choices end, by the last string in a `finish_reason`.
-pub(super) fn ending(choices: &[u8]) -> Option<Ending> {
-    finish_reasons(choices).last().map(Ending::of_reason)
+pub(super) fn last_finish_reason(choices: &[u8]) -> Option<Ending> {
+    finish_reasons(choices).last().map(Ending::from_reason)
 }
 
 /// Returns how the choices of a frame end. Searches only the end of the JSON, where the reason usually is, for speed.
-pub(super) fn ending_of_frame(choices: &[u8]) -> Option<Ending> {
-    ending(choices.get(choices.len().saturating_sub(limits::FRAME_END_BYTES)..).unwrap_or_default())
+pub(super) fn frame_ending(choices: &[u8]) -> Option<Ending> {
+    last_finish_reason(choices.get(choices.len().saturating_sub(limits::FRAME_END_BYTES)..).unwrap_or_default())
 }
 
 /// Iterates over the raw strings of the choices' `finish_reason` fields.
@@ -104,8 +104,8 @@ pub(super) fn estimate_completion(word_bytes: usize) -> u64 {
 }
 
 /// Parses the usage that the gateway itself wrote in a chat completion.
-pub(super) fn parse(usage: &[u8]) -> Option<Usage> {
-    read(usage, &OPENAI, 0)
+pub(super) fn parse(usage: &[u8]) -> Option<TokenUsage> {
+    parse_provider_usage(usage, &OPENAI, 0)
 }
 
 /// Reads the usage that a provider reports in these `places`.
@@ -114,7 +114,7 @@ pub(super) fn parse(usage: &[u8]) -> Option<Usage> {
 /// as absent, and so is a total that leaves no tokens for the completion, if that has no count of its own. Tokens that
 /// are only in the total belong to the completion: some providers count reasoning nowhere else. `images` is used if the
 /// report has none.
-pub(super) fn read(usage: &[u8], places: &UsageFields, images: u64) -> Option<Usage> {
+pub(super) fn parse_provider_usage(usage: &[u8], places: &UsageFields, images: u64) -> Option<TokenUsage> {
     let pointers = places.pointers();
     let mut counts = [None; 7];
     for field in json::fields(usage) {
@@ -141,8 +141,8 @@ pub(super) fn read(usage: &[u8], places: &UsageFields, images: u64) -> Option<Us
     }
     let images = counted_images.map_or(images, |counted| counted.min(limits::BELIEVABLE_TOKENS));
     let said = TokenKinds { cached, cache_write, reasoning, images };
-    let kinds = said.within(prompt, completion);
-    Some(Usage { prompt, completion, kinds, is_contradictory: kinds != said, is_estimated: false })
+    let kinds = said.clamped_to(prompt, completion);
+    Some(TokenUsage { prompt, completion, kinds, is_contradictory: kinds != said, is_estimated: false })
 }
 
 fn count_at(value: &[u8], names: &[String]) -> Option<u64> {
@@ -154,8 +154,8 @@ fn count_at(value: &[u8], names: &[String]) -> Option<u64> {
 
 /// Returns the usage after another report. Reports are running totals, so one with fewer tokens is ignored, and one
 /// with the same tokens but without their kinds keeps the known kinds.
-pub(super) fn later(known: Option<Usage>, reported: Option<Usage>) -> Option<Usage> {
-    let total = |usage: &Usage| usage.prompt.saturating_add(usage.completion);
+pub(super) fn merge_reports(known: Option<TokenUsage>, reported: Option<TokenUsage>) -> Option<TokenUsage> {
+    let total = |usage: &TokenUsage| usage.prompt.saturating_add(usage.completion);
     match (known, reported) {
         (Some(known), Some(reported)) if total(&reported) < total(&known) => Some(known),
         (Some(known), Some(mut reported)) => {
@@ -167,7 +167,7 @@ pub(super) fn later(known: Option<Usage>, reported: Option<Usage>) -> Option<Usa
             if reported.completion == known.completion {
                 kinds.reasoning = kinds.reasoning.or(before.reasoning);
             }
-            *kinds = kinds.within(reported.prompt, reported.completion);
+            *kinds = kinds.clamped_to(reported.prompt, reported.completion);
             Some(reported)
         }
         (known, reported) => reported.or(known),
@@ -175,8 +175,8 @@ pub(super) fn later(known: Option<Usage>, reported: Option<Usage>) -> Option<Usa
 }
 
 /// Returns the usage as `OpenAI` writes it, with its cost, and `"estimated": true` for an estimate.
-pub(super) fn to_json(usage: &Usage, cost: &Cost) -> String {
-    let Usage { prompt, completion, kinds, is_estimated, .. } = *usage;
+pub(super) fn to_json(usage: &TokenUsage, cost: &CostFields) -> String {
+    let TokenUsage { prompt, completion, kinds, is_estimated, .. } = *usage;
     let total = prompt.saturating_add(completion);
     let mut json = format!("{{\"prompt_tokens\":{prompt},\"completion_tokens\":{completion},\"total_tokens\":{total}");
     let TokenKinds { cached, cache_write, reasoning, images: _ } = kinds;

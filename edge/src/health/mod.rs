@@ -2,7 +2,7 @@
 //!
 //! An edge is ready once it listens, has followed route changes, has read its default certificate from Postgres, and
 //! has had a response from the store. A later loss only degrades it: warm sites are served without Postgres, Redis and
-//! the store. Start with [`Watched::watch`]; [`report`] reports this edge to admin and the operator.
+//! the store. Start with [`EdgeDependencies::watch`]; [`report`] reports this edge to admin and the operator.
 
 pub mod report;
 
@@ -10,19 +10,19 @@ use std::{path::PathBuf, sync::Arc};
 
 use domain::Clock;
 use live::Redis;
-use packs::{PackStore, Space};
+use packs::{DiskSpace, PackStore};
 use secrets::EdgeKey;
 use sqlx::PgPool;
 use telemetry::{health::Health, metrics};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
-use crate::{limits, memory::Marks};
+use crate::{limits, memory::ChangeMarks};
 
 /// The requirements for an edge to be ready. The listeners report `listening`.
 pub const REQUIREMENTS: [&str; 4] = ["listening", "changes", "certificates", "store"];
 
 /// The dependencies of this edge.
-pub struct Watched {
+pub struct EdgeDependencies {
     /// The database.
     pub db: PgPool,
     /// The replica used for reads, if there is one.
@@ -32,7 +32,7 @@ pub struct Watched {
     /// The store of packs.
     pub store: PackStore,
     /// Shows whether changes have been followed.
-    pub marks: Arc<Marks>,
+    pub marks: Arc<ChangeMarks>,
     /// Decrypts certificates' private keys.
     pub key: EdgeKey,
     /// The domain of sites, whose wildcard certificate is the default.
@@ -43,7 +43,7 @@ pub struct Watched {
     pub clock: Clock,
 }
 
-impl Watched {
+impl EdgeDependencies {
     /// Checks everything for as long as it is polled. `has_admin` returns whether any admin is healthy.
     pub async fn watch(self, health: Health, has_admin: impl Fn() -> bool + Send + Sync) {
         let (this, health) = (&self, &health);
@@ -79,7 +79,7 @@ impl Watched {
     async fn watch_certificate(&self, health: &Health) {
         let names = [format!("*.{}", self.site_domain)];
         let has_read = async || {
-            let found = db::certificates::covering(&self.db, &names, self.clock.now()).await.ok()?;
+            let found = db::certificates::find_covering(&self.db, &names, self.clock.now()).await.ok()?;
             found.is_none_or(|certificate| certificate.open_key_at_edge(&self.key).is_ok()).then_some(())
         };
         while !matches!(timeout(limits::DEPENDENCY_WAIT, has_read()).await, Ok(Some(()))) {
@@ -91,7 +91,7 @@ impl Watched {
     async fn watch_store(&self, health: &Health) {
         loop {
             let asked = Instant::now();
-            let is_there = matches!(timeout(limits::STORE_PROBE_WAIT, self.store.ping()).await, Ok(Ok(())));
+            let is_there = matches!(timeout(limits::STORE_PROBE_TIMEOUT, self.store.ping()).await, Ok(Ok(())));
             metrics::dependency("store", is_there.then(|| asked.elapsed()));
             health.set_degraded("store", !is_there);
             if is_there {
@@ -117,12 +117,12 @@ impl Watched {
     async fn watch_disks(&self) {
         loop {
             let spool = self.spool.clone();
-            let spool = tokio::task::spawn_blocking(move || Space::of(&spool)).await;
-            if let Ok(Ok(Space { free, total })) = spool {
+            let spool = tokio::task::spawn_blocking(move || DiskSpace::for_folder(&spool)).await;
+            if let Ok(Ok(DiskSpace { free, total })) = spool {
                 metrics::disk("spool", free, total);
             }
             if !self.store.is_remote()
-                && let Ok(Space { free, total }) = self.store.space().await
+                && let Ok(DiskSpace { free, total }) = self.store.space().await
             {
                 metrics::disk("store", free, total);
             }

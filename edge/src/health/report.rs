@@ -5,24 +5,24 @@ use std::sync::Arc;
 use domain::Clock;
 use live::{
     Redis,
-    reports::{Program, ProgramReport, REPORT_EVERY},
+    reports::{ProgramKind, ProgramReport, REPORT_EVERY},
 };
-use telemetry::{Build, health::Health, process};
+use telemetry::{BuildInfo, health::Health, process};
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-use crate::{gateway::Gateway, memory::Marks};
+use crate::{gateway::Gateway, memory::ChangeMarks};
 
 /// The contents of an edge's report.
-pub struct Presence {
+pub struct PresenceReporter {
     /// The ID of the edge process.
     pub id: String,
     /// The name of its machine.
     pub name: String,
     /// The build of the program.
-    pub build: Build,
+    pub build: BuildInfo,
     /// Shows how far changes have been followed.
-    pub marks: Arc<Marks>,
+    pub marks: Arc<ChangeMarks>,
     /// The maximum of connections.
     pub most_connections: usize,
     /// Whether it is ready.
@@ -33,7 +33,7 @@ pub struct Presence {
     pub gateway: Arc<Gateway>,
 }
 
-impl Presence {
+impl PresenceReporter {
     /// Reports to Redis until `stop`, then withdraws the report. `connections` counts open ones.
     pub async fn report(self, redis: Redis, connections: impl Fn() -> usize, stop: CancellationToken) {
         let started = self.clock.now();
@@ -53,14 +53,14 @@ impl Presence {
                 seq: self.marks.applied(),
                 connections: connections() as u64,
                 most_connections: self.most_connections as u64,
-                memory_bytes: process::Process::read().resident_bytes,
+                memory_bytes: process::ProcessStats::read().resident_bytes,
                 load: process::load(),
                 is_ready: self.health.is_ready(),
                 unreachable_models: Some(self.gateway.unreachable_models()),
             };
             // While Redis is unreachable nobody reads the report either; the follower of changes logs the outage.
-            let _ = redis.record_report(Program::Edge, &report).await;
+            let _ = redis.record_report(ProgramKind::Edge, &report).await;
         }
-        let _ = redis.withdraw_report(Program::Edge, &self.id).await;
+        let _ = redis.withdraw_report(ProgramKind::Edge, &self.id).await;
     }
 }

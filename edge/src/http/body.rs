@@ -9,11 +9,11 @@ use std::{
 };
 
 use bytes::Bytes;
-use fairness::budget::Account;
+use fairness::budget::BudgetAccount;
 use http_body::{Body, Frame, SizeHint};
 use packs::{Span, StoredBody};
 
-use super::pacing::Pacing;
+use super::pacing::BodyPace;
 use crate::limits::{BLOCK_BYTES, COPIED_BYTES};
 
 /// Why a body ended early.
@@ -22,18 +22,18 @@ pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
 /// The body of a response to a site's visitor. Nearly all come from memory: those are neither boxed nor dispatched.
 #[derive(Default)]
 pub struct SiteBody {
-    content: Content,
+    content: BodyContent,
     cache_use: CacheUse,
-    served: Served,
+    served: ServedKind,
     is_own_file: bool,
     is_disallowed: bool,
     /// `Some` if the bytes wait for the pace of an account.
-    pacing: Option<Box<Pacing>>,
+    pacing: Option<Box<BodyPace>>,
 }
 
 /// The kind of content, for counting visits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Served {
+pub enum ServedKind {
     /// A page of the site.
     Page {
         /// Whether a browser that shows it loads subresources of the same site.
@@ -59,50 +59,50 @@ pub enum CacheUse {
 }
 
 #[derive(Default)]
-enum Content {
+enum BodyContent {
     #[default]
     Empty,
     Whole(Bytes),
     /// Bytes that can be read again.
-    Kept(Bytes, Kept),
-    Streamed(Box<dyn Source>),
+    Kept(Bytes, OriginRange),
+    Streamed(Box<dyn BodySource>),
 }
 
-struct Kept {
-    origin: Arc<dyn Origin>,
+struct OriginRange {
+    origin: Arc<dyn BodyOrigin>,
     whole: StoredBody,
     offset: u64,
 }
 
-pub(crate) trait Source: Send {
+pub(crate) trait BodySource: Send {
     /// Polls for the next bytes, at least one and at most `most`.
     fn poll_next(&mut self, cx: &mut Context<'_>, most: usize) -> Poll<Option<Result<Bytes, BodyError>>>;
     fn left(&self) -> u64;
     /// Releases bytes that can be read again.
     fn park(&mut self);
     /// Allows reading ahead, charged to `account` for as long as the bytes are held.
-    fn read_ahead(&mut self, _account: &Account) {}
+    fn read_ahead(&mut self, _account: &BudgetAccount) {}
 }
 
-pub(crate) trait Origin: Send + Sync {
+pub(crate) trait BodyOrigin: Send + Sync {
     /// Returns the bytes of `part` of the body `whole`.
-    fn reopen(self: Arc<Self>, part: Span, whole: StoredBody) -> Box<dyn Source>;
+    fn reopen(self: Arc<Self>, part: Span, whole: StoredBody) -> Box<dyn BodySource>;
 }
 
 impl SiteBody {
     /// Creates an empty body.
     pub const fn empty() -> Self {
-        Self::of(Content::Empty)
+        Self::from_content(BodyContent::Empty)
     }
 
-    const fn of(content: Content) -> Self {
-        let (cache_use, served) = (CacheUse::None, Served::Other);
+    const fn from_content(content: BodyContent) -> Self {
+        let (cache_use, served) = (CacheUse::None, ServedKind::Other);
         Self { content, cache_use, served, is_own_file: false, is_disallowed: false, pacing: None }
     }
 
     /// Sets the use of the body cache.
     #[must_use]
-    pub(crate) fn found(mut self, cache_use: CacheUse) -> Self {
+    pub(crate) fn with_cache_use(mut self, cache_use: CacheUse) -> Self {
         self.cache_use = cache_use;
         self
     }
@@ -112,7 +112,7 @@ impl SiteBody {
         self.cache_use = body.cache_use;
     }
 
-    pub(crate) fn serve(&mut self, served: Served) {
+    pub(crate) fn set_served(&mut self, served: ServedKind) {
         self.served = served;
     }
 
@@ -126,7 +126,7 @@ impl SiteBody {
         self.is_own_file
     }
 
-    pub(crate) fn served(&self) -> Served {
+    pub(crate) fn served(&self) -> ServedKind {
         self.served
     }
 
@@ -144,28 +144,28 @@ impl SiteBody {
         self.cache_use
     }
 
-    pub(crate) fn streamed(source: Box<dyn Source>) -> Self {
-        if source.left() == 0 { Self::empty() } else { Self::of(Content::Streamed(source)) }
+    pub(crate) fn streamed(source: Box<dyn BodySource>) -> Self {
+        if source.left() == 0 { Self::empty() } else { Self::from_content(BodyContent::Streamed(source)) }
     }
 
     /// Creates a body of bytes that are also the `whole` of a body in `origin`.
-    pub(crate) fn kept(bytes: Bytes, origin: Arc<dyn Origin>, whole: StoredBody) -> Self {
+    pub(crate) fn kept(bytes: Bytes, origin: Arc<dyn BodyOrigin>, whole: StoredBody) -> Self {
         if bytes.is_empty() {
             return Self::empty();
         }
         let offset = whole.span.offset;
-        Self::of(Content::Kept(bytes, Kept { origin, whole, offset }))
+        Self::from_content(BodyContent::Kept(bytes, OriginRange { origin, whole, offset }))
     }
 
     pub(crate) fn left(&self) -> u64 {
         match &self.content {
-            Content::Empty => 0,
-            Content::Whole(bytes) | Content::Kept(bytes, _) => bytes.len() as u64,
-            Content::Streamed(source) => source.left(),
+            BodyContent::Empty => 0,
+            BodyContent::Whole(bytes) | BodyContent::Kept(bytes, _) => bytes.len() as u64,
+            BodyContent::Streamed(source) => source.left(),
         }
     }
 
-    pub(super) fn paced(mut self, pacing: Pacing) -> Self {
+    pub(super) fn paced(mut self, pacing: BodyPace) -> Self {
         self.pacing = Some(Box::new(pacing));
         self
     }
@@ -196,42 +196,42 @@ impl SiteBody {
         let most = most.min(ready!(self.poll_room(cx)));
         let next = ready!(self.poll_content(cx, most));
         if let (Some(Ok(bytes)), Some(pacing)) = (&next, &mut self.pacing) {
-            pacing.took(bytes.len());
+            pacing.record_sent(bytes.len());
         }
         Poll::Ready(next)
     }
 
     fn poll_content(&mut self, cx: &mut Context<'_>, most: usize) -> Poll<Option<Result<Bytes, BodyError>>> {
         let part = match &mut self.content {
-            Content::Empty => return Poll::Ready(None),
-            Content::Streamed(source) => return source.poll_next(cx, most),
-            Content::Whole(bytes) => {
+            BodyContent::Empty => return Poll::Ready(None),
+            BodyContent::Streamed(source) => return source.poll_next(cx, most),
+            BodyContent::Whole(bytes) => {
                 if bytes.len() > most {
                     bytes.split_to(most)
                 } else {
                     std::mem::take(bytes)
                 }
             }
-            Content::Kept(bytes, kept) => {
+            BodyContent::Kept(bytes, kept) => {
                 if bytes.len() > most {
                     kept.offset += most as u64;
-                    own(bytes.split_to(most))
+                    copy_if_small(bytes.split_to(most))
                 } else if kept.offset > kept.whole.span.offset {
-                    own(std::mem::take(bytes))
+                    copy_if_small(std::mem::take(bytes))
                 } else {
                     std::mem::take(bytes)
                 }
             }
         };
         if self.left() == 0 {
-            self.content = Content::Empty;
+            self.content = BodyContent::Empty;
         }
         Poll::Ready(Some(Ok(part)))
     }
 
     /// Allows a streamed body to read ahead, charged to `account`.
-    pub(crate) fn read_ahead(&mut self, account: &Account) {
-        if let Content::Streamed(source) = &mut self.content {
+    pub(crate) fn read_ahead(&mut self, account: &BudgetAccount) {
+        if let BodyContent::Streamed(source) = &mut self.content {
             source.read_ahead(account);
         }
     }
@@ -239,12 +239,12 @@ impl SiteBody {
     /// Releases bytes that can be read again, while the client does not read.
     pub(crate) fn park(&mut self) {
         self.content = match std::mem::take(&mut self.content) {
-            Content::Kept(bytes, Kept { origin, whole, offset }) => {
-                Content::Streamed(origin.reopen(Span { offset, len: bytes.len() as u64 }, whole))
+            BodyContent::Kept(bytes, OriginRange { origin, whole, offset }) => {
+                BodyContent::Streamed(origin.reopen(Span { offset, len: bytes.len() as u64 }, whole))
             }
-            Content::Streamed(mut source) => {
+            BodyContent::Streamed(mut source) => {
                 source.park();
-                Content::Streamed(source)
+                BodyContent::Streamed(source)
             }
             other => other,
         };
@@ -252,18 +252,18 @@ impl SiteBody {
 }
 
 /// Copies a small part of a block, so that it takes no more memory than itself.
-pub(crate) fn own(part: Bytes) -> Bytes {
+pub(crate) fn copy_if_small(part: Bytes) -> Bytes {
     if part.len() < COPIED_BYTES { Bytes::copy_from_slice(&part) } else { part }
 }
 
 /// Returns the bytes to charge for `len` bytes of a body: a part that is not small may hold its whole block.
-pub(crate) fn charge(len: usize) -> u64 {
+pub(crate) fn charged_bytes(len: usize) -> u64 {
     (if len < COPIED_BYTES { len } else { len.max(BLOCK_BYTES) }) as u64
 }
 
 impl From<Bytes> for SiteBody {
     fn from(bytes: Bytes) -> Self {
-        if bytes.is_empty() { Self::empty() } else { Self::of(Content::Whole(bytes)) }
+        if bytes.is_empty() { Self::empty() } else { Self::from_content(BodyContent::Whole(bytes)) }
     }
 }
 

@@ -3,7 +3,7 @@
 use http::StatusCode;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum HttpFault {
     /// The request is not valid HTTP, or does not name exactly one host.
     Malformed,
     /// The request's connection was made for another application.
@@ -11,7 +11,7 @@ pub(crate) enum Fault {
     CookiesTooLarge,
 }
 
-impl Fault {
+impl HttpFault {
     pub(crate) fn status(self) -> StatusCode {
         match self {
             Self::Malformed => StatusCode::BAD_REQUEST,

@@ -12,12 +12,12 @@ use super::RequestIds;
 use crate::limits::{INCIDENT_LIFE, INCIDENTS};
 
 /// Assigns IDs to failures. Failures of one subject within [`INCIDENT_LIFE`] share one ID and one log line.
-pub(crate) struct Incidents {
+pub(crate) struct IncidentLog {
     ids: RequestIds,
     recent: Mutex<HashMap<Box<str>, (Instant, HeaderValue)>>,
 }
 
-impl Incidents {
+impl IncidentLog {
     pub(crate) fn new() -> Self {
         Self { ids: RequestIds::new(), recent: Mutex::default() }
     }
@@ -50,7 +50,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn every_id_that_is_shown_is_in_the_log() {
-        let (incidents, logged) = (Incidents::new(), Mutex::new(Vec::new()));
+        let (incidents, logged) = (IncidentLog::new(), Mutex::new(Vec::new()));
         let fail = |what: &str| {
             let id = incidents.id(what, |id| logged.lock().unwrap().push(id.to_owned()));
             assert!(logged.lock().unwrap().iter().any(|known| *known == id), "{id:?}");

@@ -19,17 +19,17 @@ mod visitor;
 use http::HeaderValue;
 
 pub use self::{
-    body::{BodyError, CacheUse, Served, SiteBody},
+    body::{BodyError, CacheUse, ServedKind, SiteBody},
     visit::{GateAnswer, Visit},
 };
 pub(crate) use self::{
-    body::{Origin, Source, charge, own},
-    chunk::Chunk,
+    body::{BodyOrigin, BodySource, charged_bytes, copy_if_small},
+    chunk::ChargedChunk,
     drain::drain,
-    fault::Fault,
-    incident::Incidents,
-    negotiate::{Accepted, accepts_anything, accepts_html, quality},
-    pacing::Paces,
+    fault::HttpFault,
+    incident::IncidentLog,
+    negotiate::{AcceptedCodings, accepts_anything, accepts_html, quality},
+    pacing::AccountPaces,
     pinned::pinned,
     request_id::{RequestIds, X_REQUEST_ID},
     visitor::{FORWARDED_FOR, FORWARDED_HOST, FORWARDED_PROTO, Visitor},

@@ -8,7 +8,7 @@ use packs::Encoding;
 
 /// The weight of each coding, in thousandths; `None` if it is not mentioned.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Accepted {
+pub(crate) struct AcceptedCodings {
     identity: Option<u16>,
     zstd: Option<u16>,
     br: Option<u16>,
@@ -16,9 +16,9 @@ pub(crate) struct Accepted {
     others: Option<u16>,
 }
 
-impl Accepted {
+impl AcceptedCodings {
     /// Parses a request's header. Without the header only the identity form is accepted: such clients decode nothing.
-    pub(crate) fn of(headers: &HeaderMap) -> Self {
+    pub(crate) fn from_headers(headers: &HeaderMap) -> Self {
         let mut accepted = Self::default();
         for line in headers.get_all(ACCEPT_ENCODING) {
             for item in line.to_str().unwrap_or_default().split(',') {
@@ -50,13 +50,13 @@ impl Accepted {
 
     /// Returns whether a client excludes `encoding` but accepts identity. Without the header, any coding will do (RFC
     /// 9110, section 12.5.3).
-    pub(crate) fn refuses(headers: &HeaderMap, encoding: Encoding) -> bool {
-        let accepted = Self::of(headers);
-        headers.contains_key(ACCEPT_ENCODING) && accepted.wish(Some(encoding)) == 0 && accepted.takes_identity()
+    pub(crate) fn is_refused(headers: &HeaderMap, encoding: Encoding) -> bool {
+        let accepted = Self::from_headers(headers);
+        headers.contains_key(ACCEPT_ENCODING) && accepted.preference(Some(encoding)) == 0 && accepted.takes_identity()
     }
 
     /// Returns the preference for a form. Mentioned codings outrank an unmentioned identity form.
-    fn wish(self, encoding: Option<Encoding>) -> u16 {
+    fn preference(self, encoding: Option<Encoding>) -> u16 {
         let said = match encoding {
             None => return self.identity.map_or(u16::from(self.others != Some(0)), |q| q * 2),
             Some(Encoding::Zstd) => self.zstd,
@@ -68,7 +68,7 @@ impl Accepted {
 
     /// Returns the best of `forms`, each an encoding and its length; the first, identity, if none is acceptable.
     pub(crate) fn choose(self, forms: impl Iterator<Item = (Option<Encoding>, u64)>) -> usize {
-        let wishes = forms.enumerate().map(|(at, (encoding, len))| (self.wish(encoding), len, at));
+        let wishes = forms.enumerate().map(|(at, (encoding, len))| (self.preference(encoding), len, at));
         let best = wishes.filter(|(wish, ..)| *wish > 0).max_by_key(|&(wish, len, _)| (wish, std::cmp::Reverse(len)));
         best.map_or(0, |(_, _, at)| at)
     }
@@ -153,9 +153,9 @@ mod tests {
         ];
         for (line, expected) in cases {
             let headers: HeaderMap = [(ACCEPT_ENCODING, line.parse().unwrap())].into_iter().collect();
-            assert_eq!(Accepted::refuses(&headers, Encoding::Br), expected, "{line:?}");
+            assert_eq!(AcceptedCodings::is_refused(&headers, Encoding::Br), expected, "{line:?}");
         }
-        assert!(!Accepted::refuses(&HeaderMap::new(), Encoding::Br), "without a word of it");
+        assert!(!AcceptedCodings::is_refused(&HeaderMap::new(), Encoding::Br), "without a word of it");
     }
 
     #[test]
@@ -201,7 +201,7 @@ mod tests {
             for line in lines {
                 headers.append(ACCEPT_ENCODING, line.parse().unwrap());
             }
-            assert_eq!(Accepted::of(&headers).choose(forms.into_iter()), expected, "{lines:?}");
+            assert_eq!(AcceptedCodings::from_headers(&headers).choose(forms.into_iter()), expected, "{lines:?}");
         }
     }
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use domain::{Account, site::Site};
-use fairness::{Booking, Client, Rate, Rates};
+use fairness::{BookingOutcome, Client, RateLimit, RateLimiter};
 use http::{HeaderValue, Response, header};
 use tokio::time::{Instant, Sleep, sleep_until};
 
@@ -17,10 +17,10 @@ use crate::{limits, metrics};
 /// The rate at which this edge serves the sites of each account over its plan's bandwidth. It applies to all visitors,
 /// whether or not their requests count against the plan.
 #[derive(Debug, Clone)]
-pub(crate) struct Paces(Arc<Rates<Account>>);
+pub(crate) struct AccountPaces(Arc<RateLimiter<Account>>);
 
-pub(super) struct Pacing {
-    paces: Paces,
+pub(super) struct BodyPace {
+    paces: AccountPaces,
     account: Account,
     client: Client,
     room: usize,
@@ -29,11 +29,11 @@ pub(super) struct Pacing {
     wait: Option<Pin<Box<Sleep>>>,
 }
 
-impl Paces {
+impl AccountPaces {
     /// Creates a pace per account, of at least [`limits::LEAST_PACE`].
     pub(crate) fn new(bytes_per_second: u64) -> Self {
         let bytes_per_second = bytes_per_second.max(limits::LEAST_PACE);
-        Self(Arc::new(Rates::new(Rate {
+        Self(Arc::new(RateLimiter::new(RateLimit {
             bytes_per_second,
             burst: bytes_per_second,
             bookings: limits::PACED_PER_CLIENT,
@@ -41,12 +41,17 @@ impl Paces {
         })))
     }
 
-    pub(crate) fn at(&self, bytes_per_second: u64) -> Option<Self> {
+    pub(crate) fn with_rate(&self, bytes_per_second: u64) -> Option<Self> {
         (self.0.rate().bytes_per_second == bytes_per_second.max(limits::LEAST_PACE)).then(|| self.clone())
     }
 
     /// Paces the body of `response`, of an account over its bandwidth. Returns an error page if too much is queued.
-    pub(crate) fn slow(&self, response: Response<SiteBody>, site: &Site, client: Client) -> Response<SiteBody> {
+    pub(crate) fn pace_response(
+        &self,
+        response: Response<SiteBody>,
+        site: &Site,
+        client: Client,
+    ) -> Response<SiteBody> {
         if response.body().left() == 0 {
             return response;
         }
@@ -59,12 +64,12 @@ impl Paces {
         }
         metrics::over_plan("paced");
         let (account, wait) = (site.owner.account().clone(), None);
-        let pacing = Pacing { paces: self.clone(), account, client, room: 0, booked: 0, wait };
+        let pacing = BodyPace { paces: self.clone(), account, client, room: 0, booked: 0, wait };
         response.map(|body| body.paced(pacing))
     }
 }
 
-impl Pacing {
+impl BodyPace {
     /// Polls for the number of bytes that may be sent now, of `left` remaining ones.
     pub(super) fn poll_room(&mut self, cx: &mut Context<'_>, left: u64) -> Poll<usize> {
         while self.room == 0 {
@@ -77,11 +82,11 @@ impl Pacing {
             let bytes = usize::try_from(left).unwrap_or(usize::MAX).clamp(1, limits::PACED_BYTES);
             let now = Instant::now();
             let until = match self.paces.0.book(&self.account, self.client, bytes as u64, now) {
-                Booking::From(at) => {
+                BookingOutcome::From(at) => {
                     self.booked = bytes;
                     at
                 }
-                Booking::AskAgain(at) => at,
+                BookingOutcome::AskAgain(at) => at,
             };
             if until <= now {
                 self.room = std::mem::take(&mut self.booked);
@@ -92,7 +97,7 @@ impl Pacing {
         Poll::Ready(self.room)
     }
 
-    pub(super) fn took(&mut self, bytes: usize) {
+    pub(super) fn record_sent(&mut self, bytes: usize) {
         self.room = self.room.saturating_sub(bytes);
     }
 }
@@ -104,7 +109,7 @@ mod tests {
     use bytes::Bytes;
     use domain::{
         OrgId, ProjectId,
-        site::{Gate, SiteKind},
+        site::{SiteGate, SiteKind},
     };
     use http::StatusCode;
 
@@ -119,7 +124,7 @@ mod tests {
             deployment: None,
             live: None,
             kind: SiteKind::Live,
-            gate: Gate::Public,
+            gate: SiteGate::Public,
             access_version: 0,
             expires_at: None,
             suspended: None,
@@ -132,8 +137,8 @@ mod tests {
         IpAddr::from([192, 0, 2, last]).into()
     }
 
-    fn slowed(paces: &Paces, bytes: usize, last: u8) -> Response<SiteBody> {
-        paces.slow(Response::new(Bytes::from(vec![b'x'; bytes]).into()), &site(), client(last))
+    fn slowed(paces: &AccountPaces, bytes: usize, last: u8) -> Response<SiteBody> {
+        paces.pace_response(Response::new(Bytes::from(vec![b'x'; bytes]).into()), &site(), client(last))
     }
 
     async fn read(response: Response<SiteBody>) -> usize {
@@ -148,7 +153,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn answers_come_whole_and_share_the_pace() {
-        let (paces, start) = (Paces::new(PACE), Instant::now());
+        let (paces, start) = (AccountPaces::new(PACE), Instant::now());
         let bytes = 10 * usize::try_from(PACE).unwrap();
         let reads = [1, 2].map(|last| tokio::spawn(read(slowed(&paces, bytes, last))));
         for each in reads {
@@ -161,7 +166,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_asks_for_much_does_not_keep_another_waiting() {
-        let paces = Paces::new(PACE);
+        let paces = AccountPaces::new(PACE);
         let greedy: Vec<_> = (0..50).map(|_| tokio::spawn(read(slowed(&paces, 1_000_000, 1)))).collect();
         tokio::time::sleep(Duration::from_secs(5)).await;
         let start = Instant::now();
@@ -175,7 +180,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_would_wait_too_long_is_refused() {
-        let paces = Paces::new(PACE);
+        let paces = AccountPaces::new(PACE);
         let mut waiting = Vec::new();
         let refused = loop {
             let last = u8::try_from(waiting.len()).unwrap();

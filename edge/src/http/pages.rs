@@ -48,25 +48,25 @@ static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
 /// A page with a title and one text. Parts of `text` between backticks are code.
 #[derive(Template)]
 #[template(path = "notice.html")]
-struct Notice<'a> {
+struct NoticePage<'a> {
     status: StatusCode,
     title: &'a str,
     text: &'a str,
 }
 
 /// A notice with a constant text, rendered on first use.
-struct FixedNotice {
-    notice: Notice<'static>,
+struct StaticPage {
+    notice: NoticePage<'static>,
     html: OnceLock<Bytes>,
 }
 
-impl FixedNotice {
+impl StaticPage {
     const fn new(status: StatusCode, title: &'static str, text: &'static str) -> Self {
-        Self { notice: Notice { status, title, text }, html: OnceLock::new() }
+        Self { notice: NoticePage { status, title, text }, html: OnceLock::new() }
     }
 
     fn html(&self) -> &Bytes {
-        self.html.get_or_init(|| html_of(&self.notice))
+        self.html.get_or_init(|| render_html(&self.notice))
     }
 
     fn response(&self) -> Response<SiteBody> {
@@ -74,44 +74,41 @@ impl FixedNotice {
     }
 }
 
-static UNKNOWN_HOST: FixedNotice = FixedNotice::new(
-    StatusCode::NOT_FOUND,
-    "No site here",
-    "Nothing is published at this address. Check its spelling.",
-);
-static UNATTACHED_DOMAIN: FixedNotice = FixedNotice::new(
+static UNKNOWN_HOST: StaticPage =
+    StaticPage::new(StatusCode::NOT_FOUND, "No site here", "Nothing is published at this address. Check its spelling.");
+static UNATTACHED_DOMAIN: StaticPage = StaticPage::new(
     StatusCode::NOT_FOUND,
     "No site here",
     "Nothing is published at this address. If the domain is yours, `svc domains add` attaches it to a project.",
 );
-static PAGE_NOT_FOUND: FixedNotice =
-    FixedNotice::new(StatusCode::NOT_FOUND, "Page not found", "This site has no page at this address.");
-static NOTHING_DEPLOYED: FixedNotice = FixedNotice::new(
+static PAGE_NOT_FOUND: StaticPage =
+    StaticPage::new(StatusCode::NOT_FOUND, "Page not found", "This site has no page at this address.");
+static NOTHING_DEPLOYED: StaticPage = StaticPage::new(
     StatusCode::NOT_FOUND,
     "Nothing here yet",
     "This site was created, and nothing has been published to it so far.",
 );
-static COOKIES_TOO_LARGE: FixedNotice = FixedNotice::new(
+static COOKIES_TOO_LARGE: StaticPage = StaticPage::new(
     StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
     "Too many cookies",
     "A site of this domain has left more cookies in your browser than can be read. They were cleared, and you may have to sign in \
      again. Load this page once more.",
 );
-static SHARE_ENDED: FixedNotice = FixedNotice::new(
+static SHARE_ENDED: StaticPage = StaticPage::new(
     StatusCode::NOT_FOUND,
     "No share here",
     "It has expired or was deleted, or its address is misspelled.",
 );
 
 pub(crate) fn page(status: StatusCode, title: &str, text: &str) -> Response<SiteBody> {
-    render(status, &Notice { status, title, text })
+    render(status, &NoticePage { status, title, text })
 }
 
 pub(crate) fn render(status: StatusCode, template: &impl Template) -> Response<SiteBody> {
-    respond(status, html_of(template))
+    respond(status, render_html(template))
 }
 
-fn html_of(template: &impl Template) -> Bytes {
+fn render_html(template: &impl Template) -> Bytes {
     // A template fails only if a value cannot be formatted, and ours all can.
     template.render().map_or_else(
         |error| {
@@ -123,7 +120,7 @@ fn html_of(template: &impl Template) -> Bytes {
 }
 
 fn respond(status: StatusCode, html: Bytes) -> Response<SiteBody> {
-    let mut response = plain(status);
+    let mut response = empty_response(status);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
     headers.insert(CONTENT_LENGTH, html.len().into());
@@ -133,7 +130,7 @@ fn respond(status: StatusCode, html: Bytes) -> Response<SiteBody> {
     response
 }
 
-pub(crate) fn plain(status: StatusCode) -> Response<SiteBody> {
+pub(crate) fn empty_response(status: StatusCode) -> Response<SiteBody> {
     let mut response = Response::new(SiteBody::empty());
     *response.status_mut() = status;
     response.headers_mut().insert(CACHE_CONTROL, NO_STORE);
@@ -167,18 +164,18 @@ pub fn not_found() -> Response<SiteBody> {
 /// 429: the client has requested too many missing shares, and has to wait for `wait` before another lookup.
 pub(crate) fn too_many_unknown(wait: Duration) -> Response<SiteBody> {
     let text = "Too many shares that do not exist were asked for from this network. Wait a minute, then try again.";
-    with(page(StatusCode::TOO_MANY_REQUESTS, "Too many tries", text), RETRY_AFTER, (wait.as_secs() + 1).into())
+    with_header(page(StatusCode::TOO_MANY_REQUESTS, "Too many tries", text), RETRY_AFTER, (wait.as_secs() + 1).into())
 }
 
 /// 410: the site says that this page is gone permanently.
-pub(crate) fn gone_for_good() -> Response<SiteBody> {
+pub(crate) fn page_gone() -> Response<SiteBody> {
     page(StatusCode::GONE, "Page gone", "This page was removed and will not come back.")
 }
 
 /// 404 without a page, for subresources and programs.
 pub(crate) fn no_such_file() -> Response<SiteBody> {
     const TEXT: &[u8] = b"There is no such file on this site.\n";
-    let mut response = plain(StatusCode::NOT_FOUND);
+    let mut response = empty_response(StatusCode::NOT_FOUND);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     response.headers_mut().insert(CONTENT_LENGTH, TEXT.len().into());
     *response.body_mut() = SiteBody::from(Bytes::from_static(TEXT));
@@ -191,7 +188,7 @@ pub fn nothing_deployed() -> Response<SiteBody> {
 }
 
 /// 404: the share has expired, was deleted, or never existed.
-pub fn gone() -> Response<SiteBody> {
+pub fn share_ended() -> Response<SiteBody> {
     SHARE_ENDED.response()
 }
 
@@ -224,7 +221,7 @@ const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS");
 
 /// 204: lists the methods that sites support.
 pub(crate) fn options() -> Response<SiteBody> {
-    with(plain(StatusCode::NO_CONTENT), ALLOW, METHODS)
+    with_header(empty_response(StatusCode::NO_CONTENT), ALLOW, METHODS)
 }
 
 /// 405: sites are read-only.
@@ -240,7 +237,7 @@ pub(crate) fn not_acceptable(encoding: Encoding) -> Response<SiteBody> {
     let encoding = encoding.token();
     let text = format!("This file is stored compressed. Ask for it with `Accept-Encoding: {encoding}`.");
     let page = page(StatusCode::NOT_ACCEPTABLE, "Not without compression", &text);
-    with(page, VARY, HeaderValue::from_static("Accept-Encoding"))
+    with_header(page, VARY, HeaderValue::from_static("Accept-Encoding"))
 }
 
 pub(crate) fn precondition_failed() -> Response<SiteBody> {
@@ -249,9 +246,11 @@ pub(crate) fn precondition_failed() -> Response<SiteBody> {
 
 /// 416: the file, of `len` bytes, ends before the requested range.
 pub(crate) fn range_not_satisfiable(len: u64) -> Response<SiteBody> {
-    let response = plain(StatusCode::RANGE_NOT_SATISFIABLE);
+    let response = empty_response(StatusCode::RANGE_NOT_SATISFIABLE);
     match HeaderValue::try_from(format!("bytes */{len}")) {
-        Ok(range) => with(with(response, CONTENT_RANGE, range), CONTENT_LENGTH, HeaderValue::from_static("0")),
+        Ok(range) => {
+            with_header(with_header(response, CONTENT_RANGE, range), CONTENT_LENGTH, HeaderValue::from_static("0"))
+        }
         Err(_) => response,
     }
 }
@@ -273,11 +272,11 @@ pub fn unavailable() -> Response<SiteBody> {
 
 fn failure(status: StatusCode) -> Response<SiteBody> {
     let text = "The site could not be read just now; try again in a moment.";
-    with(page(status, "Briefly unavailable", text), RETRY_AFTER, RETRY_SECONDS)
+    with_header(page(status, "Briefly unavailable", text), RETRY_AFTER, RETRY_SECONDS)
 }
 
 /// 503: the site could not be read. The log has the failure under `id`.
-pub(crate) fn unread(id: HeaderValue) -> Response<SiteBody> {
+pub(crate) fn read_failed(id: HeaderValue) -> Response<SiteBody> {
     let text = format!(
         "The site could not be read just now; try again in a moment. If it lasts, the operator finds the cause by the id `{}`.",
         id.to_str().unwrap_or_default()
@@ -296,15 +295,19 @@ pub(crate) fn damaged(id: HeaderValue) -> Response<SiteBody> {
 }
 
 fn failed(title: &str, text: &str, id: HeaderValue) -> Response<SiteBody> {
-    let response = with(page(StatusCode::SERVICE_UNAVAILABLE, title, text), RETRY_AFTER, RETRY_SECONDS);
-    with(response, X_REQUEST_ID, id)
+    let response = with_header(page(StatusCode::SERVICE_UNAVAILABLE, title, text), RETRY_AFTER, RETRY_SECONDS);
+    with_header(response, X_REQUEST_ID, id)
 }
 
 pub(crate) fn redirect(status: StatusCode, location: HeaderValue) -> Response<SiteBody> {
-    with(with(plain(status), LOCATION, location), CONTENT_LENGTH, HeaderValue::from_static("0"))
+    with_header(with_header(empty_response(status), LOCATION, location), CONTENT_LENGTH, HeaderValue::from_static("0"))
 }
 
-pub(crate) fn with(mut response: Response<SiteBody>, name: HeaderName, value: HeaderValue) -> Response<SiteBody> {
+pub(crate) fn with_header(
+    mut response: Response<SiteBody>,
+    name: HeaderName,
+    value: HeaderValue,
+) -> Response<SiteBody> {
     response.headers_mut().insert(name, value);
     response
 }

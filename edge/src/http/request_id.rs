@@ -35,7 +35,7 @@ impl RequestIds {
     }
 
     /// Returns the request's own ID if it is harmless in logs and headers; otherwise a new one.
-    pub(crate) fn of(&self, headers: &HeaderMap) -> HeaderValue {
+    pub(crate) fn id_for(&self, headers: &HeaderMap) -> HeaderValue {
         let is_harmless = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
         let given = headers
             .get(X_REQUEST_ID)
@@ -54,7 +54,10 @@ mod tests {
     fn only_harmless_ids_are_taken_over() {
         let ids = RequestIds::new();
         let of = |id: &'static str| {
-            ids.of(&HeaderMap::from_iter([(X_REQUEST_ID, HeaderValue::from_static(id))])).to_str().unwrap().to_owned()
+            ids.id_for(&HeaderMap::from_iter([(X_REQUEST_ID, HeaderValue::from_static(id))]))
+                .to_str()
+                .unwrap()
+                .to_owned()
         };
         assert_eq!(of("0123-abcd_EF.9"), "0123-abcd_EF.9");
         for bad in ["short", "has a space in it", "<script>alert(1)</script>"] {

@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, sync::Arc};
 
-use domain::traffic::agents::Agent;
+use domain::traffic::agents::KnownAgent;
 
 /// A response extension that marks a response of the gate, which did not consult the site's content.
 #[derive(Debug, Clone, Copy)]
@@ -20,7 +20,7 @@ pub struct Visit {
     /// The port of our public HTTPS addresses, if it is not 443.
     pub public_port: Option<u16>,
     /// The requesting program, if it identifies itself.
-    pub agent: Option<&'static Agent>,
+    pub agent: Option<&'static KnownAgent>,
     /// The client's country, as two capital letters, if known.
     pub country: Option<[u8; 2]>,
 }

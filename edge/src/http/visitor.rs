@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use domain::networks::Networks;
+use domain::networks::NetworkSet;
 use http::{HeaderMap, HeaderName};
 
 pub(crate) const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -17,7 +17,7 @@ pub(crate) struct Visitor {
 }
 
 impl Visitor {
-    pub(crate) fn of(peer: IpAddr, tls: bool, headers: &HeaderMap, trusted: &Networks) -> Self {
+    pub(crate) fn from_request(peer: IpAddr, tls: bool, headers: &HeaderMap, trusted: &NetworkSet) -> Self {
         if !trusted.contains(peer) {
             return Self { address: peer, tls };
         }
@@ -42,10 +42,10 @@ mod tests {
 
     #[test]
     fn only_trusted_hops_are_believed() {
-        let trusted = Networks::parse(&["10.0.0.0/8".into(), "::1".into()]).unwrap();
+        let trusted = NetworkSet::parse(&["10.0.0.0/8".into(), "::1".into()]).unwrap();
         let address = |peer: &str, lines: &[&str]| {
             let headers = lines.iter().map(|line| (FORWARDED_FOR, line.parse().unwrap())).collect();
-            Visitor::of(peer.parse().unwrap(), false, &headers, &trusted).address.to_string()
+            Visitor::from_request(peer.parse().unwrap(), false, &headers, &trusted).address.to_string()
         };
         assert_eq!(address("203.0.113.9", &["198.51.100.1"]), "203.0.113.9");
         assert_eq!(address("10.1.2.3", &["6.6.6.6, 198.51.100.1"]), "198.51.100.1");
@@ -56,9 +56,9 @@ mod tests {
 
     #[test]
     fn a_trusted_proxy_says_whether_the_visitor_sees_https() {
-        let trusted = Networks::parse(&["10.0.0.1".into()]).unwrap();
+        let trusted = NetworkSet::parse(&["10.0.0.1".into()]).unwrap();
         let headers = HeaderMap::from_iter([(FORWARDED_PROTO, "https".parse().unwrap())]);
-        let tls = |peer: &str| Visitor::of(peer.parse().unwrap(), false, &headers, &trusted).tls;
+        let tls = |peer: &str| Visitor::from_request(peer.parse().unwrap(), false, &headers, &trusted).tls;
         assert!(tls("10.0.0.1"));
         assert!(!tls("10.0.0.2"));
     }

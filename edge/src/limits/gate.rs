@@ -13,7 +13,7 @@ pub(crate) const VISITOR_COOKIE_LIFE: Duration = Duration::from_hours(1);
 /// Bytes of the path that a visitor returns to after signing in.
 pub(crate) const GATE_RETURN_BYTES: usize = 2 * 1024;
 /// Concurrent ticket lookups.
-pub(crate) const TICKETS_AT_ONCE: usize = 16;
+pub(crate) const CONCURRENT_TICKET_LOOKUPS: usize = 16;
 /// Concurrent ticket lookups of one client.
 pub(crate) const TICKETS_PER_CLIENT: usize = 4;
 /// Visitors waiting for a ticket lookup.
@@ -29,7 +29,7 @@ pub(crate) const GUESS_INTERVAL: Duration = Duration::from_millis(60_000 / GUESS
 /// Clients whose guesses are counted. Beyond it a new client replaces the oldest.
 pub(crate) const GUESSERS: usize = 100_000;
 /// Entries examined for one that can be evicted when [`GUESSERS`] are counted.
-pub(crate) const GUESSERS_LOOKED_AT: usize = 16;
+pub(crate) const GUESSERS_EXAMINED: usize = 16;
 /// Wrong guesses at one site's password in [`SITE_GUESSES_EVERY`], by all clients at all edges. Visitors with a cookie
 /// do not guess. All clients together can make at most these 300 in an hour and 1,200 ([`SITE_GUESSES_A_DAY`]) in a
 /// day. In addition, only from 1,000 networks or more, they can make 3,000 first guesses ([`SITE_FIRST_GUESSES`]) in a

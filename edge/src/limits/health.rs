@@ -11,7 +11,7 @@ pub(crate) const DEPENDENCY_WAIT: Duration = Duration::from_secs(1);
 /// Interval at which a store that has answered once is probed again: in a bucket each probe costs money.
 pub(crate) const STORE_PROBE_EVERY: Duration = Duration::from_secs(15);
 /// Maximum wait for the store.
-pub(crate) const STORE_PROBE_WAIT: Duration = Duration::from_secs(5);
+pub(crate) const STORE_PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval at which the disks of the spool and the store are checked.
 pub(crate) const DISK_EVERY: Duration = Duration::from_secs(15);
 /// Interval at which an edge retries to read its certificate until it has it.

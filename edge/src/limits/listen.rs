@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fairness::budget::Patience;
+use fairness::budget::WaitLimits;
 
 /// Memory of an idle connection over TLS and HTTP/1.1: 19 KB as measured (bench/README.md), and more since not all are
 /// parked. `edge.connections` defaults by it. When most are busy, [`SHED_MEMORY_PERCENT`] comes first.
@@ -31,7 +31,7 @@ pub(crate) const SHED_MEMORY_PERCENT: u64 = 125;
 /// Percentage of the maximum of connections above which some are shed.
 pub(crate) const SHED_CONNECTIONS_PERCENT: u64 = 90;
 /// Connections shed in one step.
-pub(crate) const SHED_AT_ONCE: usize = 256;
+pub(crate) const SHED_BATCH: usize = 256;
 /// Connections that the greediest client always keeps.
 pub(crate) const SHED_SPARES: usize = 8;
 /// Length of the kernel's queue of connections to accept.
@@ -64,7 +64,7 @@ pub(crate) const STALL: Duration = Duration::from_secs(30);
 /// Bytes that a visitor has to read within [`STALL`]: a kilobyte per second.
 pub(crate) const STALL_BYTES: u64 = 30 * 1024;
 /// [`STALL`] while hardly any memory is left, for visitors that hold the most.
-pub(crate) const PRESSED_AFTER: Duration = Duration::from_secs(2);
+pub(crate) const STALL_UNDER_PRESSURE: Duration = Duration::from_secs(2);
 /// Bytes of a waiting HTTP/2 response beyond its own: its task, and the state of h2 and the TLS records.
 pub(crate) const STREAM_BYTES: u64 = 20 * 1000;
 /// HTTP/2 streams that one client may start although its share is used up, mostly by responses that it does not read.
@@ -85,7 +85,7 @@ pub(crate) const DRAIN: Duration = Duration::from_secs(5);
 /// Maximum time for which a connection is kept for its first request at shutdown.
 pub(crate) const FIRST_REQUEST: Duration = Duration::from_secs(2);
 /// Interval at which the arrival of that request is checked.
-pub(crate) const FIRST_REQUEST_LOOK: Duration = Duration::from_millis(20);
+pub(crate) const FIRST_REQUEST_CHECK_EVERY: Duration = Duration::from_millis(20);
 /// Time to report an abort at shutdown: an error frame, or a 503.
 pub(crate) const CUT_OFF: Duration = Duration::from_secs(1);
 /// Maximum time for an edge that has handed over its sockets to drain: that of a connection in graceful shutdown.
@@ -99,7 +99,7 @@ pub(crate) const TAKE_OVER: Duration = Duration::from_mins(1);
 /// Maximum time for which connections wait, at startup, until admin knows of this edge.
 pub(crate) const READY_WAIT: Duration = Duration::from_secs(2);
 /// Maximum time for background work to end after the last connection.
-pub(crate) const LAST_WORD: Duration = Duration::from_secs(1);
+pub(crate) const BACKGROUND_END_WAIT: Duration = Duration::from_secs(1);
 /// Bytes of the head of an HTTP/1.1 request.
 pub(crate) const HEAD_BYTES: usize = 32 * 1024;
 /// Fields of the head of an HTTP/1.1 request.
@@ -132,9 +132,9 @@ pub(crate) const CONNECTION_FLIGHT_WAIT: Duration = CONNECTION_END;
 /// Maximum wait of a response for other connections to release memory. Then it fails with 503, or is aborted.
 pub(crate) const FLIGHT_WAIT: Duration = Duration::from_secs(10);
 /// Maximum wait of a response for memory to send it.
-pub(crate) const FLIGHT_PATIENCE: Patience = Patience { own: CONNECTION_FLIGHT_WAIT, others: FLIGHT_WAIT };
+pub(crate) const FLIGHT_PATIENCE: WaitLimits = WaitLimits { own: CONNECTION_FLIGHT_WAIT, others: FLIGHT_WAIT };
 /// Maximum wait for memory to read a body. Short, because the part that has arrived blocks its connection.
-pub(crate) const BODY_PATIENCE: Patience = Patience { own: Duration::from_secs(2), others: Duration::from_secs(2) };
+pub(crate) const BODY_PATIENCE: WaitLimits = WaitLimits { own: Duration::from_secs(2), others: Duration::from_secs(2) };
 /// The `Retry-After`, in seconds, of a response refused for lack of memory.
 pub(crate) const FLIGHT_RETRY_SECONDS: u64 = 5;
 /// Time after which a response that its visitor does not read releases what can be read again.
@@ -159,7 +159,7 @@ pub(crate) const H2_WINDOW_UPDATES_PER_WRITE: u32 = 4;
 /// Bytes written that allow one more window update.
 pub(crate) const H2_WINDOW_UPDATE_BYTES: u32 = 128;
 /// Maximum time for a visitor to receive `ENHANCE_YOUR_CALM`.
-pub(crate) const H2_CALM_WAIT: Duration = Duration::from_secs(1);
+pub(crate) const H2_GOAWAY_WAIT: Duration = Duration::from_secs(1);
 /// HTTP/2 streams that a visitor may reset before they are answered (rapid reset), and that it may make us reset.
 pub(crate) const H2_RESETS: usize = 32;
 /// Hours for which a TLS session ticket can be resumed.

@@ -101,12 +101,12 @@ pub(crate) const RECORD_EVERY: Duration = Duration::from_secs(3);
 /// Maximum time to record it.
 pub(crate) const RECORD_WAIT: Duration = Duration::from_secs(1);
 /// Interval at which Postgres is polled for missed changes while Redis delivers them.
-pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(5);
+pub(crate) const POLL_EVERY: Duration = Duration::from_secs(5);
 /// Time for Redis to deliver a change found in Postgres, normally milliseconds; then the subscription counts as broken.
 pub(crate) const MISSED_AFTER: Duration = Duration::from_millis(250);
 /// Interval of polling Postgres for changes while Redis is unreachable, and for the epoch while it is in doubt.
-pub(crate) const LOOK_EVERY_ALONE: Duration = Duration::from_secs(1);
+pub(crate) const POLL_EVERY_WITHOUT_REDIS: Duration = Duration::from_secs(1);
 /// Maximum time for a poll of Postgres for changes.
-pub(crate) const LOOK_WAIT: Duration = Duration::from_secs(1);
+pub(crate) const POLL_WAIT: Duration = Duration::from_secs(1);
 /// Time for which memory is trusted although neither Postgres nor Redis could confirm it.
 pub(crate) const STALE: Duration = Duration::from_hours(24);

@@ -7,7 +7,7 @@ pub(crate) const SPARES: usize = 16;
 /// Keys that can have spares at a time; a spare is stored as the row that it would become.
 pub(crate) const SPARE_KEYS: usize = 1_024;
 /// Checks of Redis from one full renewal of an edge's lease to the next: five seconds.
-pub(crate) const LOOKS_PER_RENEWAL: u32 = 10;
+pub(crate) const CHECKS_PER_RENEWAL: u32 = 10;
 /// Interval at which unused spares are collected.
 pub(crate) const SPARES_EVERY: Duration = Duration::from_millis(50);
 /// Interval at which a request refused because of spares retries, while Redis says that they can be outstanding.
@@ -48,9 +48,9 @@ pub(crate) const USAGE_BATCH: usize = 500;
 /// Maximum time for one write of usage to Postgres.
 pub(crate) const USAGE_WAIT: Duration = Duration::from_secs(10);
 /// Maximum wait of an admission that would be refused until Redis knows the completions that have just ended.
-pub(crate) const TELL_WAIT: Duration = Duration::from_secs(1);
+pub(crate) const REPORT_WAIT: Duration = Duration::from_secs(1);
 /// Interval at which ended completions are reported to Redis, unless one used more than was reserved.
-pub(crate) const TELL_EVERY: Duration = Duration::from_millis(5);
+pub(crate) const REPORT_EVERY_ENDED: Duration = Duration::from_millis(5);
 /// Ended completions reported to Redis together.
 pub(crate) const REDIS_BATCH: usize = 256;
 /// Bytes of the journal on disk. Beyond half, completions are refused; the rest is for the ends of admitted ones.
@@ -64,7 +64,7 @@ pub(crate) const JOURNAL_KEPT: Duration = Duration::from_mins(15);
 /// Bytes of such kept segments, of all edges that share the folder: some 350,000 completions.
 pub(crate) const JOURNAL_KEPT_BYTES: u64 = 256 * 1024 * 1024;
 /// Interval at which Postgres is checked for a failover.
-pub(crate) const FAILOVER_LOOK: Duration = Duration::from_secs(1);
+pub(crate) const FAILOVER_CHECK_EVERY: Duration = Duration::from_secs(1);
 /// Interval at which the journals of dead edges are searched for.
 pub(crate) const ADOPT_EVERY: Duration = Duration::from_secs(5);
 /// Maximum wait for Redis to release the reservations of a dead edge that it had not sent to a provider. By then a job
@@ -74,7 +74,7 @@ pub(crate) const UNASKED_WAIT: Duration = Duration::from_secs(10);
 /// and the IDs of its completions; a completion that Redis returns beyond this counts by its estimate.
 pub(crate) const ADOPTED_EDGES: usize = 1_000;
 /// Maximum time for the meter to write its remaining usage to Postgres when the program ends.
-pub(crate) const METER_LAST_WORD: Duration = Duration::from_millis(800);
+pub(crate) const METER_END_WAIT: Duration = Duration::from_millis(800);
 /// Accounts whose latest refusal is cached. Each takes about 200 bytes.
 pub(crate) const REFUSALS: usize = 16_384;
 /// Time for which an insufficient day's or month's budget of an account is cached: other edges may release some.

@@ -30,5 +30,5 @@ pub(crate) use self::{
 };
 pub use self::{
     http::blocking_threads,
-    shares::{Shares, SharesError},
+    shares::{MemoryShares, MemorySharesError},
 };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fairness::budget::Patience;
+use fairness::budget::WaitLimits;
 
 /// Maximum time to connect to an admin.
 pub(crate) const ADMIN_CONNECT: Duration = Duration::from_secs(2);
@@ -55,7 +55,7 @@ pub(crate) const ADMIN_RECEIVE_BYTES: usize = 16 * 1024;
 /// of it, and [`RELAYED_BYTES`]. Body bytes that are read beforehand are charged in addition, as they arrive.
 pub(crate) const HANDED_BYTES: u64 = 192 * 1024;
 /// Maximum wait of a request for [`HANDED_BYTES`].
-pub(crate) const HANDED_PATIENCE: Patience = Patience { own: super::FLIGHT_WAIT, others: super::FLIGHT_WAIT };
+pub(crate) const HANDED_PATIENCE: WaitLimits = WaitLimits { own: super::FLIGHT_WAIT, others: super::FLIGHT_WAIT };
 /// [`HANDED_BYTES`] of an event stream, which hardly ever has anything to read.
 pub(crate) const EVENT_STREAM_BYTES: u64 = 64 * 1024;
 /// Bytes of a response that are buffered ahead of its client.
@@ -66,7 +66,7 @@ pub(crate) const RELAYED_WHOLE_BYTES: u64 = 1024 * 1024;
 /// Percentage of the requests in flight from which turns are revoked from clients that hold up others.
 pub(crate) const PLATFORM_CROWDED_PERCENT: usize = 75;
 /// Time for which a client may stall a request whose turn others need.
-pub(crate) const HOLD_UP: Duration = Duration::from_secs(2);
+pub(crate) const CLIENT_STALL_GRACE: Duration = Duration::from_secs(2);
 /// Bytes of a request's body that count as progress.
 pub(crate) const HOLD_UP_BYTES: usize = 8 * 1024;
 /// Maximum of platform requests in flight, unless `edge.platform_requests` is set. Each takes an open file.
@@ -109,7 +109,7 @@ pub(crate) const CACHED_PATH_BYTES: usize = 512;
 /// Bytes of the largest body of admin's that is cached: the largest icon fits.
 pub(crate) const CACHED_ANSWER_BYTES: usize = 544 * 1024;
 /// Bytes of a body that nearly always arrives with its head: it is cached even if its client wants none or a part.
-pub(crate) const CACHED_AT_ONCE_BYTES: usize = 16 * 1024;
+pub(crate) const CACHED_SMALL_BYTES: usize = 16 * 1024;
 /// Time for which the API description is cached: admins of two versions may have one each.
 pub(crate) const DOCUMENT_LIFE: Duration = Duration::from_secs(10);
 /// Approximate bytes of a cached response beyond its body, its headers and its name.

@@ -11,7 +11,7 @@ pub(crate) const ANSWER_CLAIM: Duration = Duration::from_mins(3);
 /// Interval at which such a claim is extended, which also restores it in a Redis that has lost it.
 pub(crate) const ANSWER_CLAIM_EVERY: Duration = Duration::from_mins(1);
 /// Interval at which expired responses are removed.
-pub(crate) const ANSWERS_LOOK_EVERY: Duration = Duration::from_secs(10);
+pub(crate) const EXPIRED_CHECK_EVERY: Duration = Duration::from_secs(10);
 /// Stored responses, twice as many as completions may be in flight.
 pub(crate) const KEPT_ANSWERS: usize = 20_000;
 /// Bytes of one stored response: the largest has 32,000 tokens in frames of some 250 bytes.
@@ -33,7 +33,7 @@ pub(crate) const EDGE_ANSWERS: usize = 1_000;
 /// Time for which an edge that is queried for more of a response waits until there is more.
 pub(crate) const EDGE_PIECE_WAIT: Duration = Duration::from_secs(5);
 /// Maximum wait for a queried edge. Beyond [`EDGE_PIECE_WAIT`] the message was lost, or the edge is down.
-pub(crate) const EDGE_PATIENCE: Duration = Duration::from_secs(7);
+pub(crate) const EDGE_QUERY_TIMEOUT: Duration = Duration::from_secs(7);
 /// Attempts of the same query to another edge.
 pub(crate) const EDGE_TRIES: usize = 3;
 /// Pause before an edge resubscribes to the others.

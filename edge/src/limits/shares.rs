@@ -1,6 +1,6 @@
 //! How `edge.memory` is divided.
 
-use fairness::budget::Limits;
+use fairness::budget::BudgetLimits;
 
 /// Minimum of `edge.memory` in bytes, whatever is configured: the largest manifest fits, and a few visitors.
 pub(crate) const LEAST_MEMORY: u64 = 128 * MIB;
@@ -39,7 +39,7 @@ const MIB: u64 = 1024 * 1024;
 
 /// The shares of `edge.memory`, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shares {
+pub struct MemoryShares {
     /// The whole.
     pub memory: u64,
     /// For cached bodies of sites.
@@ -80,27 +80,27 @@ pub struct Shares {
     "edge.body_cache_percent, manifest_cache_percent, in_flight_percent and routes_percent are {LEAST_PERCENT} at least \
      each, and {CONFIGURED_PERCENT} together at most"
 )]
-pub struct SharesError;
+pub struct MemorySharesError;
 
-impl Shares {
+impl MemoryShares {
     /// Computes the shares of the configured memory, or of the default part of the machine's memory.
-    pub fn of(config: &config::Edge) -> Result<Self, SharesError> {
+    pub fn from_config(config: &config::Edge) -> Result<Self, MemorySharesError> {
         let parts =
             [config.body_cache_percent, config.manifest_cache_percent, config.in_flight_percent, config.routes_percent]
                 .map(u64::from);
         if parts.iter().any(|part| *part < LEAST_PERCENT) || parts.iter().sum::<u64>() > CONFIGURED_PERCENT {
-            return Err(SharesError);
+            return Err(MemorySharesError);
         }
-        Ok(Self::in_parts(config.memory.map(|memory| memory.0), parts))
+        Ok(Self::from_parts(config.memory.map(|memory| memory.0), parts))
     }
 
     /// Returns the shares of the minimum `edge.memory`.
     #[cfg(test)]
     pub(crate) fn least() -> Self {
-        Self::of(&config::Edge { memory: Some(config::Size(0)), ..config::Edge::default() }).unwrap()
+        Self::from_config(&config::Edge { memory: Some(config::ByteSize(0)), ..config::Edge::default() }).unwrap()
     }
 
-    fn in_parts(memory: Option<u64>, [bodies, manifests, in_flight, routes]: [u64; 4]) -> Self {
+    fn from_parts(memory: Option<u64>, [bodies, manifests, in_flight, routes]: [u64; 4]) -> Self {
         let default = || config::machine::memory().map_or(UNKNOWN_MEMORY, |machine| percent(machine, MEMORY_PERCENT));
         let memory = memory.unwrap_or_else(default).max(LEAST_MEMORY);
         let (answers, requests, in_flight) = {
@@ -129,8 +129,8 @@ impl Shares {
     }
 
     /// Returns the limits of bytes in flight to visitors.
-    pub fn flight(&self) -> Limits {
-        Limits { total: self.in_flight, client: self.client, connection: super::CONNECTION_FLIGHT_BYTES }
+    pub fn flight(&self) -> BudgetLimits {
+        BudgetLimits { total: self.in_flight, client: self.client, connection: super::CONNECTION_FLIGHT_BYTES }
     }
 
     /// Returns the number of missing names that each cache may remember.
@@ -152,7 +152,7 @@ mod tests {
         memory: Option<u64>,
         [body_cache_percent, manifest_cache_percent, in_flight_percent, routes_percent]: [u8; 4],
     ) -> config::Edge {
-        let memory = memory.map(config::Size);
+        let memory = memory.map(config::ByteSize);
         config::Edge {
             memory,
             body_cache_percent,
@@ -163,30 +163,41 @@ mod tests {
         }
     }
 
-    fn shares(memory: Option<u64>) -> Shares {
-        Shares::of(&config::Edge { memory: memory.map(config::Size), ..config::Edge::default() }).unwrap()
+    fn shares(memory: Option<u64>) -> MemoryShares {
+        MemoryShares::from_config(&config::Edge { memory: memory.map(config::ByteSize), ..config::Edge::default() })
+            .unwrap()
     }
 
     #[test]
     fn configured_parts_are_parts_of_one_whole() {
-        let of = |parts| Shares::of(&edge(Some(1_000 * MIB), parts));
+        let of = |parts| MemoryShares::from_config(&edge(Some(1_000 * MIB), parts));
         let shares = of([40, 20, 10, 19]).unwrap();
         let mib = [shares.bodies, shares.manifests, shares.in_flight, shares.answers, shares.requests, shares.routes];
         assert_eq!(mib.map(|bytes| bytes / MIB), [400, 200, 60, 25, 15, 190]);
         for wrong in [[50, 20, 11, 9], [0, 25, 25, 9], [30, 4, 25, 9], [30, 25, 25, 4], [255, 255, 255, 255]] {
-            assert_eq!(of(wrong), Err(SharesError), "{wrong:?}");
+            assert_eq!(of(wrong), Err(MemorySharesError), "{wrong:?}");
         }
     }
 
     #[test]
     fn shares_are_parts_of_one_whole() {
-        let few = Shares::of(&edge(Some(0), [5, 5, 5, 5])).unwrap();
-        let most = Shares::of(&edge(Some(0), [5, 5, 70, 9])).unwrap();
+        let few = MemoryShares::from_config(&edge(Some(0), [5, 5, 5, 5])).unwrap();
+        let most = MemoryShares::from_config(&edge(Some(0), [5, 5, 70, 9])).unwrap();
         let usual = [Some(0), Some(512 * MIB), Some(64 * 1024 * MIB), None].map(shares);
         for shares in usual.into_iter().chain([few, most]) {
             assert!(shares.memory >= LEAST_MEMORY);
-            let Shares { bodies, platform, manifests, routes, recents, certificates, keys, members, absences, .. } =
-                shares;
+            let MemoryShares {
+                bodies,
+                platform,
+                manifests,
+                routes,
+                recents,
+                certificates,
+                keys,
+                members,
+                absences,
+                ..
+            } = shares;
             let kept = bodies + platform + manifests + routes + recents + certificates + keys + members + absences;
             assert!(kept + shares.in_flight + shares.answers + shares.requests <= shares.memory);
             assert!(shares.client <= shares.in_flight && shares.client > super::super::CONNECTION_FLIGHT_BYTES);

@@ -17,9 +17,9 @@ pub(crate) const BLOCK_BYTES: usize = 60 * 1024;
 /// Decoded bytes of the largest body that is decoded for a client that does not accept its stored coding.
 pub(crate) const DECODED_BYTES: u64 = 16 * 1024 * 1024;
 /// Bodies that are decoded concurrently. A response holds its turn while the body is decoded, not while it is sent.
-pub(crate) const DECODED_AT_ONCE: usize = 4;
-/// [`DECODED_AT_ONCE`] of the sites of one account while half of them are free.
-pub(crate) const DECODED_OF_ACCOUNT: usize = DECODED_AT_ONCE;
+pub(crate) const CONCURRENT_DECODES: usize = 4;
+/// [`CONCURRENT_DECODES`] of the sites of one account while half of them are free.
+pub(crate) const DECODED_OF_ACCOUNT: usize = CONCURRENT_DECODES;
 /// Bytes of one read of a body that its visitor hardly reads.
 pub(crate) const SMALL_READ_BYTES: usize = 4 * 1024;
 /// Blocks of an HTTP/1.1 response that are passed on together.
@@ -40,17 +40,17 @@ pub(crate) const USUAL_MANIFEST_BYTES: u64 = 128 * 1024;
 /// Bytes of a shard of the cache of manifests: more than the largest manifest takes, so that each can be cached.
 pub(crate) const MANIFEST_SHARD_BYTES: u64 = 48 * 1024 * 1024;
 /// Concurrent reads of bodies into the cache.
-pub(crate) const LOADS_AT_ONCE: usize = 64;
-/// [`LOADS_AT_ONCE`] of the sites of one account while half of them are free: two thirds, when no others read.
-pub(crate) const LOADS_OF_ACCOUNT: usize = LOADS_AT_ONCE;
+pub(crate) const CONCURRENT_LOADS: usize = 64;
+/// [`CONCURRENT_LOADS`] of the sites of one account while half of them are free: two thirds, when no others read.
+pub(crate) const LOADS_OF_ACCOUNT: usize = CONCURRENT_LOADS;
 /// Reads into the cache that wait for their turn. Each block or manifest has one, however many requests want it.
 pub(crate) const LOADS_WAITING: usize = 20_000;
 /// [`LOADS_WAITING`] of the sites of one account.
 pub(crate) const LOADS_WAITING_OF_ACCOUNT: usize = 4_096;
 /// Concurrent reads of manifests into the cache. The largest takes some 50 MB while it is read.
-pub(crate) const MANIFEST_LOADS_AT_ONCE: usize = 4;
-/// [`MANIFEST_LOADS_AT_ONCE`] of the sites of one account while half of them are free: three, when no others read.
-pub(crate) const MANIFEST_LOADS_OF_ACCOUNT: usize = MANIFEST_LOADS_AT_ONCE;
+pub(crate) const CONCURRENT_MANIFEST_LOADS: usize = 4;
+/// [`CONCURRENT_MANIFEST_LOADS`] of the sites of one account while half of them are free: three, when no others read.
+pub(crate) const MANIFEST_LOADS_OF_ACCOUNT: usize = CONCURRENT_MANIFEST_LOADS;
 /// Divisor of the bytes in flight for the maximum that reading one manifest takes, so that the largest can be read
 /// while others are busy, even with the minimum memory of an edge.
 pub(crate) const MANIFEST_FLIGHT_DIVISOR: u64 = 2;

@@ -70,13 +70,13 @@ pub(crate) const WAITING_PAGES: usize = 4;
 /// Time within which a browser loads a subresource of a page that it shows.
 pub(crate) const PARTS_WITHIN: Duration = Duration::from_secs(10);
 /// Visitors that are counted together once they are classified.
-pub(crate) const SETTLED_AT_ONCE: usize = 128;
+pub(crate) const SETTLED_BATCH: usize = 128;
 /// Bytes of the daily salt for visitors.
 pub(crate) const SALT_BYTES: usize = 32;
 /// Time before midnight at which tomorrow's salt exists; edges fetch it at different times.
 pub(crate) const SALT_AHEAD: Duration = Duration::from_mins(10);
 /// Interval at which it is checked that the salt is today's.
-pub(crate) const SALT_LOOK: Duration = Duration::from_secs(1);
+pub(crate) const SALT_CHECK_EVERY: Duration = Duration::from_secs(1);
 /// Projects for which the number of sent visitors is kept.
 pub(crate) const SENT_PROJECTS: usize = 50_000;
 /// Registers of a project that are sent before the sent ones are recorded.

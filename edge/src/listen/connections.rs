@@ -2,8 +2,8 @@
 
 use super::tcp::{SeatBounds, connections_allowed, open_files, shed_above};
 use crate::{
-    limits::{self, Shares},
-    platform::Platform,
+    limits::{self, MemoryShares},
+    platform::PlatformProxy,
 };
 
 /// The limits of this edge's connections, and of the resources that they use.
@@ -23,9 +23,9 @@ pub struct ConnectionBounds {
 impl ConnectionBounds {
     /// Computes the limits from the configuration, or from `edge.memory` and the machine where a configured value is 0.
     /// Never exceeds the files that the process may open.
-    pub fn of(config: &config::Edge, shares: &Shares) -> Self {
+    pub fn from_config(config: &config::Edge, shares: &MemoryShares) -> Self {
         let files = open_files().unwrap_or(limits::USUAL_OPEN_FILES);
-        let platform_requests = Platform::requests_allowed(files, config.platform_requests);
+        let platform_requests = PlatformProxy::requests_allowed(files, config.platform_requests);
         let most = connections_allowed(files, platform_requests, None);
         let connections = match config.connections {
             0 => connections_allowed(files, platform_requests, Some(shares.memory)),
@@ -55,12 +55,12 @@ mod tests {
 
     #[test]
     fn requests_for_the_platform_are_configured_or_follow_from_the_files() {
-        assert_eq!(Platform::requests_allowed(65_536, 0), limits::PLATFORM_REQUESTS);
-        assert_eq!(Platform::requests_allowed(800, 0), 100);
-        assert_eq!(Platform::requests_allowed(65_536, 5_000), 5_000);
-        assert_eq!(Platform::requests_allowed(800, 5_000), 400);
-        assert_eq!(Platform::requests_allowed(1, 0), 1);
-        let bounds = |config: &config::Edge| ConnectionBounds::of(config, &Shares::least());
+        assert_eq!(PlatformProxy::requests_allowed(65_536, 0), limits::PLATFORM_REQUESTS);
+        assert_eq!(PlatformProxy::requests_allowed(800, 0), 100);
+        assert_eq!(PlatformProxy::requests_allowed(65_536, 5_000), 5_000);
+        assert_eq!(PlatformProxy::requests_allowed(800, 5_000), 400);
+        assert_eq!(PlatformProxy::requests_allowed(1, 0), 1);
+        let bounds = |config: &config::Edge| ConnectionBounds::from_config(config, &MemoryShares::least());
         assert_eq!(bounds(&config::Edge { platform_requests: 7, ..config::Edge::default() }).platform_requests, 7);
     }
 }

@@ -30,52 +30,52 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::{
     connections::ConnectionBounds,
-    signals::{Periods, Stop},
-    tcp::Sockets,
-    tls::Tls,
+    signals::{ShutdownController, ShutdownPeriods},
+    tcp::SocketSource,
+    tls::TlsServer,
 };
 use self::{
-    tcp::{Acceptor, Listening, Seats},
+    tcp::{ConnectionAcceptor, ConnectionSeats, ListeningSockets},
     upgrade::HandOver,
 };
-use crate::{clients::Talkers, front::Front, limits};
+use crate::{clients::TopClients, front::HostRouter, limits};
 
 /// Background work that runs alongside the connections.
-pub type Background = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
+pub type BackgroundTask = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Both listeners, and everything that runs alongside them.
 pub struct Listeners {
-    sockets: Option<Sockets>,
+    sockets: Option<SocketSource>,
     /// The path at which the next edge waits for the sockets.
     upgrade_socket: PathBuf,
-    front: Arc<Front>,
-    tls: Arc<Tls>,
+    front: Arc<HostRouter>,
+    tls: Arc<TlsServer>,
     /// Behind a lock only because a service must be `Sync`, and futures are not.
-    background: Mutex<Vec<Background>>,
+    background: Mutex<Vec<BackgroundTask>>,
     /// Work that has to finish before the first connection is accepted.
-    accept_after: Mutex<Option<Background>>,
+    accept_after: Mutex<Option<BackgroundTask>>,
     /// Cancelled when no new requests are answered any more.
     departure: CancellationToken,
     background_stop: CancellationToken,
-    stop: Stop,
+    stop: ShutdownController,
     threads: usize,
     bounds: ConnectionBounds,
-    talkers: Arc<Talkers>,
-    seats: Arc<OnceLock<Arc<Seats>>>,
+    talkers: Arc<TopClients>,
+    seats: Arc<OnceLock<Arc<ConnectionSeats>>>,
 }
 
 impl Listeners {
     /// Creates listeners on `sockets`, which they hand over at `upgrade_socket`. They dispatch to `front`.
     #[expect(clippy::too_many_arguments, reason = "the parts of the program, each named where it is made")]
     pub fn new(
-        sockets: Sockets,
+        sockets: SocketSource,
         upgrade_socket: PathBuf,
-        front: Arc<Front>,
-        tls: Tls,
+        front: Arc<HostRouter>,
+        tls: TlsServer,
         threads: usize,
-        stop: Stop,
+        stop: ShutdownController,
         bounds: ConnectionBounds,
-        talkers: Arc<Talkers>,
+        talkers: Arc<TopClients>,
     ) -> Self {
         let (departure, background_stop) = (CancellationToken::new(), CancellationToken::new());
         Self {
@@ -98,7 +98,7 @@ impl Listeners {
     /// Returns a function that counts open connections.
     pub fn connections(&self) -> impl Fn() -> usize + Send + Sync + 'static {
         let seats = self.seats.clone();
-        move || seats.get().map_or(0, |seats| seats.taken())
+        move || seats.get().map_or(0, |seats| seats.taken_count())
     }
 
     /// Returns a token that is cancelled when no new requests are answered any more, although completions may still be
@@ -131,7 +131,7 @@ impl Listeners {
             background.spawn(async move {
                 tokio::select! {
                     () = work => {}
-                    () = async { stop.cancelled().await; sleep(limits::LAST_WORD).await } => {}
+                    () = async { stop.cancelled().await; sleep(limits::BACKGROUND_END_WAIT).await } => {}
                 }
             });
         }
@@ -153,29 +153,29 @@ impl Listeners {
         served
     }
 
-    async fn serve(&self, sockets: Sockets, background: &TaskTracker) -> io::Result<()> {
-        let asked = self.stop.asked();
+    async fn serve(&self, sockets: SocketSource, background: &TaskTracker) -> io::Result<()> {
+        let asked = self.stop.stop_token();
         let Some(listening) = asked.run_until_cancelled(sockets.listen()).await else { return Ok(()) };
-        let Listening { https, http, predecessor } = listening?;
+        let ListeningSockets { https, http, predecessor } = listening?;
         let hand_over = HandOver::new(self.upgrade_socket.clone(), &https, &http)?.when_asked(self.stop.clone());
-        let stop = self.stop.asked();
+        let stop = self.stop.stop_token();
         background.spawn(async move {
             stop.run_until_cancelled_owned(hand_over).await;
         });
         tracing::info!(https = %https.local_addr()?, http = %http.local_addr()?, "listening");
 
         let connections = TaskTracker::new();
-        let seats = Seats::new(self.bounds.seats(), self.talkers.clone());
+        let seats = ConnectionSeats::new(self.bounds.seats(), self.talkers.clone());
         let _ = self.seats.set(seats.clone());
         self.stop.health().set_met("listening", true);
-        let secure = Acceptor {
+        let secure = ConnectionAcceptor {
             front: self.front.clone(),
             tls: Some(self.tls.clone()),
             seats: seats.clone(),
             connections: connections.clone(),
-            stop: self.stop.asked(),
+            stop: self.stop.stop_token(),
         };
-        let plain = Acceptor { tls: None, ..secure.clone() };
+        let plain = ConnectionAcceptor { tls: None, ..secure.clone() };
         let (bounds, shed_seats, stop) = (self.bounds, seats.clone(), self.background_stop.clone());
         background.spawn(async move {
             stop.run_until_cancelled_owned(tcp::shed(shed_seats, bounds)).await;
@@ -193,36 +193,36 @@ impl Listeners {
 
     /// Waits until started requests have ended. Connections without a completion are aborted after [`limits::DRAIN`],
     /// completions at the stop's deadline.
-    async fn drain(&self, connections: &TaskTracker, seats: &Seats) {
+    async fn drain(&self, connections: &TaskTracker, seats: &ConnectionSeats) {
         let gateway = self.front.gateway();
         connections.close();
         let rest = async {
             connections.wait().await;
             // Completions of clients that have disconnected.
-            gateway.ended().await;
+            gateway.wait_until_idle().await;
         };
         let mut rest = std::pin::pin!(rest);
         let is_over = tokio::select! {
             () = &mut rest => true,
             () = sleep(limits::DRAIN) => false,
-            () = self.stop.overdue() => false,
+            () = self.stop.deadline_passed() => false,
         };
         self.departure.cancel();
         if is_over {
             return;
         }
-        let (busy, idle): (Vec<_>, Vec<_>) = seats.list().into_iter().partition(|seat| seat.completions.any());
+        let (busy, idle): (Vec<_>, Vec<_>) = seats.list().into_iter().partition(|seat| seat.completions.has_pending());
         // After a handover this is expected.
         if !idle.is_empty() && !self.stop.is_handed_over() {
             tracing::warn!(connections = idle.len(), "stopping although these connections are still busy");
             for seat in idle {
-                seat.cut();
+                seat.abort();
             }
         }
         tracing::info!(connections = busy.len(), "completions are under way still");
         tokio::select! {
             () = &mut rest => return,
-            () = self.stop.overdue() => {}
+            () = self.stop.deadline_passed() => {}
         }
         tracing::warn!("cutting off the completions that are under way");
         gateway.cut_off();
@@ -230,7 +230,7 @@ impl Listeners {
             return;
         }
         for seat in seats.list() {
-            seat.cut();
+            seat.abort();
         }
         let _ = timeout(limits::CUT_OFF, gateway.finish()).await;
     }
@@ -240,7 +240,7 @@ impl Listeners {
 impl Service for Listeners {
     async fn start_service(&mut self, _: Option<ListenFds>, _: ShutdownWatch, _: usize) {
         let outcome = self.run().await;
-        self.stop.done(outcome);
+        self.stop.finish(outcome);
     }
 
     fn name(&self) -> &'static str {
@@ -265,7 +265,7 @@ mod tests {
         let wait = Duration::from_secs(wait.parse().unwrap());
         let drain = Duration::from_secs(config::Edge::default().drain_seconds.into());
         // Some seconds for a busy machine.
-        let needed = drain + 2 * limits::CUT_OFF + limits::LAST_WORD + Duration::from_secs(5);
+        let needed = drain + 2 * limits::CUT_OFF + limits::BACKGROUND_END_WAIT + Duration::from_secs(5);
         assert!(needed <= wait, "an edge may take {needed:?} to stop, and systemd kills it after {wait:?}");
     }
 }

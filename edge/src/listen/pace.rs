@@ -6,13 +6,13 @@ use crate::limits::{STALL, STALL_BYTES};
 
 /// The bytes that a visitor has read, and the wait for them. Waiting counts only while there is something to read.
 #[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Pace {
+pub(super) struct ReadPace {
     waited: Duration,
     taken: u64,
 }
 
-impl Pace {
-    pub(super) fn left(&self) -> Duration {
+impl ReadPace {
+    pub(super) fn remaining(&self) -> Duration {
         STALL.saturating_sub(self.waited)
     }
 
@@ -22,7 +22,7 @@ impl Pace {
     }
 
     /// Records that `bytes` were read after a wait of `waited`.
-    pub(super) fn took(&mut self, bytes: u64, waited: Duration) {
+    pub(super) fn record_read(&mut self, bytes: u64, waited: Duration) {
         self.waited += waited;
         self.taken += bytes;
         if self.taken >= STALL_BYTES {
@@ -37,18 +37,18 @@ mod tests {
 
     #[test]
     fn a_trickle_is_no_pace_and_a_pause_is_none_either() {
-        let mut pace = Pace::default();
+        let mut pace = ReadPace::default();
         for _ in 0..29 {
-            pace.took(1, Duration::from_secs(1));
+            pace.record_read(1, Duration::from_secs(1));
         }
-        assert_eq!(pace.left(), Duration::from_secs(1));
-        pace.took(0, Duration::from_secs(5));
-        assert_eq!(pace.left(), Duration::ZERO);
+        assert_eq!(pace.remaining(), Duration::from_secs(1));
+        pace.record_read(0, Duration::from_secs(5));
+        assert_eq!(pace.remaining(), Duration::ZERO);
 
-        let mut pace = Pace::default();
+        let mut pace = ReadPace::default();
         for _ in 0..1_000 {
-            pace.took(STALL_BYTES / 20, Duration::from_secs(1));
-            assert!(pace.left() >= STALL / 3, "{pace:?}");
+            pace.record_read(STALL_BYTES / 20, Duration::from_secs(1));
+            assert!(pace.remaining() >= STALL / 3, "{pace:?}");
         }
     }
 }

@@ -30,7 +30,7 @@ const LINE_LEN: usize = 107;
 
 /// The origin of a balancer's connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
+pub enum ProxySource {
     /// The client at this address.
     Client(IpAddr),
     /// The balancer itself, which checks whether the edge is up, or a client without an IP address.
@@ -39,7 +39,7 @@ pub enum Source {
 
 /// Why a connection has no usable header.
 #[derive(Debug, thiserror::Error)]
-pub enum HeaderError {
+pub enum ProxyHeaderError {
     /// It does not start with a well-formed header of the protocol.
     #[error("the connection does not begin with a header of the PROXY protocol")]
     Malformed,
@@ -53,20 +53,20 @@ pub enum HeaderError {
 
 /// The state of parsing a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Progress {
+pub enum HeaderProgress {
     /// At least this many bytes are missing, all of which belong to the header.
     Needs(usize),
     /// The header is complete.
-    Complete(Source),
+    Complete(ProxySource),
 }
 
 /// Reads the header at the start of `stream`, and nothing after it.
-pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Result<Source, HeaderError> {
+pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Result<ProxySource, ProxyHeaderError> {
     let mut header = Vec::with_capacity(LINE_LEN);
     loop {
         match parse(&header)? {
-            Progress::Complete(source) => return Ok(source),
-            Progress::Needs(missing) => {
+            HeaderProgress::Complete(source) => return Ok(source),
+            HeaderProgress::Needs(missing) => {
                 let read = header.len();
                 header.resize(read + missing, 0);
                 stream.read_exact(&mut header[read..]).await?;
@@ -76,76 +76,79 @@ pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Result<Source
 }
 
 /// Parses the first bytes of a connection.
-pub fn parse(header: &[u8]) -> Result<Progress, HeaderError> {
+pub fn parse(header: &[u8]) -> Result<HeaderProgress, ProxyHeaderError> {
     if let Some(missing) = SIGNATURE.len().checked_sub(header.len()).filter(|missing| *missing > 0) {
-        return Ok(Progress::Needs(missing));
+        return Ok(HeaderProgress::Needs(missing));
     }
     if header.starts_with(&SIGNATURE) {
         parse_binary(header)
     } else if header.starts_with(WORD) {
         parse_line(header)
     } else {
-        Err(HeaderError::Malformed)
+        Err(ProxyHeaderError::Malformed)
     }
 }
 
-fn parse_binary(header: &[u8]) -> Result<Progress, HeaderError> {
+fn parse_binary(header: &[u8]) -> Result<HeaderProgress, ProxyHeaderError> {
     let Some((fixed, rest)) = header.split_first_chunk::<FIXED_LEN>() else {
-        return Ok(Progress::Needs(FIXED_LEN - header.len()));
+        return Ok(HeaderProgress::Needs(FIXED_LEN - header.len()));
     };
     let [.., version_and_command, family_and_transport, high, low] = *fixed;
     let len = usize::from(u16::from_be_bytes([high, low]));
     if version_and_command >> 4 != 2 {
-        return Err(HeaderError::Malformed);
+        return Err(ProxyHeaderError::Malformed);
     }
     if len > limits::PROXY_HEADER_BYTES {
-        return Err(HeaderError::TooLong);
+        return Err(ProxyHeaderError::TooLong);
     }
-    let Some(rest) = rest.get(..len) else { return Ok(Progress::Needs(len - rest.len())) };
+    let Some(rest) = rest.get(..len) else { return Ok(HeaderProgress::Needs(len - rest.len())) };
     let source = match (version_and_command & 0xf, family_and_transport) {
         // LOCAL, whose rest must be ignored; or an unspecified protocol, or a Unix socket.
-        (0, _) | (1, 0x00 | 0x31) => Source::Balancer,
+        (0, _) | (1, 0x00 | 0x31) => ProxySource::Balancer,
         // TCP over IPv4 and IPv6. TLVs may follow the addresses; none is needed.
         (1, 0x11) if len >= V4_LEN => match rest.first_chunk::<4>() {
             Some(address) => client(Ipv4Addr::from(*address)),
-            None => return Err(HeaderError::Malformed),
+            None => return Err(ProxyHeaderError::Malformed),
         },
         (1, 0x21) if len >= V6_LEN => match rest.first_chunk::<16>() {
             Some(address) => client(Ipv6Addr::from(*address)),
-            None => return Err(HeaderError::Malformed),
+            None => return Err(ProxyHeaderError::Malformed),
         },
-        _ => return Err(HeaderError::Malformed),
+        _ => return Err(ProxyHeaderError::Malformed),
     };
-    Ok(Progress::Complete(source))
+    Ok(HeaderProgress::Complete(source))
 }
 
-fn parse_line(header: &[u8]) -> Result<Progress, HeaderError> {
+fn parse_line(header: &[u8]) -> Result<HeaderProgress, ProxyHeaderError> {
     let Some(end) = header.windows(LINE_END.len()).position(|bytes| bytes == LINE_END) else {
         // Searched byte by byte, because the bytes after the end are not part of the header.
-        return if header.len() < LINE_LEN { Ok(Progress::Needs(1)) } else { Err(HeaderError::TooLong) };
+        return if header.len() < LINE_LEN { Ok(HeaderProgress::Needs(1)) } else { Err(ProxyHeaderError::TooLong) };
     };
     if end + LINE_END.len() != header.len() {
-        return Err(HeaderError::Malformed);
+        return Err(ProxyHeaderError::Malformed);
     }
-    let line = str::from_utf8(&header[WORD.len()..end]).map_err(|_| HeaderError::Malformed)?;
+    let line = str::from_utf8(&header[WORD.len()..end]).map_err(|_| ProxyHeaderError::Malformed)?;
     let source = match line.split(' ').collect::<Vec<_>>()[..] {
         // The rest must be ignored.
-        ["UNKNOWN", ..] => Source::Balancer,
+        ["UNKNOWN", ..] => ProxySource::Balancer,
         ["TCP4", from, to, from_port, to_port] => connection::<Ipv4Addr>([from, to], [from_port, to_port])?,
         ["TCP6", from, to, from_port, to_port] => connection::<Ipv6Addr>([from, to], [from_port, to_port])?,
-        _ => return Err(HeaderError::Malformed),
+        _ => return Err(ProxyHeaderError::Malformed),
     };
-    Ok(Progress::Complete(source))
+    Ok(HeaderProgress::Complete(source))
 }
 
-fn connection<A: FromStr + Into<IpAddr>>(addresses: [&str; 2], ports: [&str; 2]) -> Result<Source, HeaderError> {
+fn connection<A: FromStr + Into<IpAddr>>(
+    addresses: [&str; 2],
+    ports: [&str; 2],
+) -> Result<ProxySource, ProxyHeaderError> {
     let is_port = |port: &&str| port.bytes().all(|digit| digit.is_ascii_digit()) && port.parse::<u16>().is_ok();
-    let [Ok(from), Ok(_)] = addresses.map(A::from_str) else { return Err(HeaderError::Malformed) };
-    if ports.iter().all(is_port) { Ok(client(from)) } else { Err(HeaderError::Malformed) }
+    let [Ok(from), Ok(_)] = addresses.map(A::from_str) else { return Err(ProxyHeaderError::Malformed) };
+    if ports.iter().all(is_port) { Ok(client(from)) } else { Err(ProxyHeaderError::Malformed) }
 }
 
-fn client(address: impl Into<IpAddr>) -> Source {
-    Source::Client(address.into().to_canonical())
+fn client(address: impl Into<IpAddr>) -> ProxySource {
+    ProxySource::Client(address.into().to_canonical())
 }
 
 /// Checks invariants for any first bytes of a connection, and returns the violated one. For fuzzing.
@@ -157,18 +160,18 @@ pub fn check(bytes: &[u8]) -> Result<(), String> {
         let Some(header) = bytes.get(..read) else { return Ok(()) };
         match parse(header) {
             Err(_) => return Ok(()),
-            Ok(Progress::Complete(Source::Client(address))) if address != address.to_canonical() => {
+            Ok(HeaderProgress::Complete(ProxySource::Client(address))) if address != address.to_canonical() => {
                 return Err(format!("{address} is an IPv4 address in the form of another"));
             }
-            Ok(Progress::Complete(_)) => {
+            Ok(HeaderProgress::Complete(_)) => {
                 let shorter = parse(&header[..header.len() - 1]);
                 return match shorter {
-                    Ok(Progress::Needs(1..)) => Ok(()),
+                    Ok(HeaderProgress::Needs(1..)) => Ok(()),
                     other => Err(format!("a header without its last byte is {other:?}")),
                 };
             }
-            Ok(Progress::Needs(0)) => return Err("nothing is missing, and it is not complete".to_owned()),
-            Ok(Progress::Needs(missing)) => read += missing,
+            Ok(HeaderProgress::Needs(0)) => return Err("nothing is missing, and it is not complete".to_owned()),
+            Ok(HeaderProgress::Needs(missing)) => read += missing,
         }
         if read > most {
             return Err(format!("{read} bytes are read for a header"));
@@ -188,7 +191,7 @@ mod tests {
     }
 
     /// Returns what is read of `bytes`, and the rest.
-    async fn read_of(mut bytes: &[u8]) -> (Result<Source, HeaderError>, &[u8]) {
+    async fn read_header(mut bytes: &[u8]) -> (Result<ProxySource, ProxyHeaderError>, &[u8]) {
         let source = read(&mut bytes).await;
         (source, bytes)
     }
@@ -205,26 +208,26 @@ mod tests {
             let from = "::ffff:203.0.113.7".parse::<Ipv6Addr>().unwrap().octets();
             binary(0x21, 0x21, &[&from[..], &[0; 20]].concat())
         };
-        let client = |text: &str| Source::Client(text.parse().unwrap());
+        let client = |text: &str| ProxySource::Client(text.parse().unwrap());
         for (header, expected) in [
             (v4, client("203.0.113.7")),
             (v6, client("2001:db8::7")),
             (mapped, client("203.0.113.7")),
-            (binary(0x20, 0x11, &[203, 0, 113, 7, 10, 0, 0, 1, 0, 1, 0, 2]), Source::Balancer),
-            (binary(0x20, 0x00, &[]), Source::Balancer),
-            (binary(0x21, 0x00, &[]), Source::Balancer),
-            (binary(0x21, 0x31, &[b'/'; 216]), Source::Balancer),
+            (binary(0x20, 0x11, &[203, 0, 113, 7, 10, 0, 0, 1, 0, 1, 0, 2]), ProxySource::Balancer),
+            (binary(0x20, 0x00, &[]), ProxySource::Balancer),
+            (binary(0x21, 0x00, &[]), ProxySource::Balancer),
+            (binary(0x21, 0x31, &[b'/'; 216]), ProxySource::Balancer),
             (b"PROXY TCP4 203.0.113.7 10.0.0.1 56324 443\r\n".to_vec(), client("203.0.113.7")),
             (b"PROXY TCP6 2001:db8::7 2001:db8::1 56324 443\r\n".to_vec(), client("2001:db8::7")),
-            (b"PROXY UNKNOWN\r\n".to_vec(), Source::Balancer),
-            (b"PROXY UNKNOWN ffff::1 ffff::2 65535 65535\r\n".to_vec(), Source::Balancer),
+            (b"PROXY UNKNOWN\r\n".to_vec(), ProxySource::Balancer),
+            (b"PROXY UNKNOWN ffff::1 ffff::2 65535 65535\r\n".to_vec(), ProxySource::Balancer),
         ] {
             let behind = b"\x16\x03\x01GET / HTTP/1.1\r\n";
             let bytes = [&header[..], behind].concat();
-            let (source, left) = read_of(&bytes).await;
+            let (source, left) = read_header(&bytes).await;
             assert_eq!((source.unwrap(), left), (expected, &behind[..]), "{header:?}");
             // An incomplete header waits for the rest.
-            assert!(matches!(parse(&header[..header.len() - 1]), Ok(Progress::Needs(_))), "{header:?}");
+            assert!(matches!(parse(&header[..header.len() - 1]), Ok(HeaderProgress::Needs(_))), "{header:?}");
         }
     }
 
@@ -249,10 +252,13 @@ mod tests {
             &binary(0x21, 0x11, &[0; 5_000]),
             &long,
         ] {
-            let (source, _) = read_of(bytes).await;
-            assert!(matches!(source, Err(HeaderError::Malformed | HeaderError::TooLong)), "{source:?} of {bytes:?}");
+            let (source, _) = read_header(bytes).await;
+            assert!(
+                matches!(source, Err(ProxyHeaderError::Malformed | ProxyHeaderError::TooLong)),
+                "{source:?} of {bytes:?}"
+            );
         }
-        assert!(matches!(read_of(b"PROXY TCP4 203").await.0, Err(HeaderError::Io(_))));
+        assert!(matches!(read_header(b"PROXY TCP4 203").await.0, Err(ProxyHeaderError::Io(_))));
     }
 
     proptest! {

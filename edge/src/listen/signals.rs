@@ -20,37 +20,37 @@ use crate::limits;
 
 /// The progress of a shutdown. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Stop {
+pub struct ShutdownController {
     asked: CancellationToken,
     deadline: watch::Sender<Option<Instant>>,
     handed_over: CancellationToken,
     done: CancellationToken,
     failure: Arc<OnceLock<io::Error>>,
-    periods: watch::Sender<Periods>,
+    periods: watch::Sender<ShutdownPeriods>,
     health: Health,
 }
 
 /// The configured periods of a shutdown. A second signal skips them.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Periods {
+pub struct ShutdownPeriods {
     /// The time for which connections are still accepted after the signal, so that a balancer stops sending them.
     notice: Duration,
     /// The time from then to the deadline.
     drain: Duration,
 }
 
-impl Periods {
+impl ShutdownPeriods {
     /// Reads the periods from `config`.
-    pub fn of(config: &config::Edge) -> Self {
+    pub fn from_config(config: &config::Edge) -> Self {
         let [notice, drain] =
             [config.drain_notice_seconds, config.drain_seconds].map(u64::from).map(Duration::from_secs);
         Self { notice, drain }
     }
 }
 
-impl Stop {
+impl ShutdownController {
     /// Creates a stop. Once requested, it notifies `health` immediately, and the listeners after the notice period.
-    pub fn new(periods: Periods, health: Health) -> Self {
+    pub fn new(periods: ShutdownPeriods, health: Health) -> Self {
         let (asked, handed_over, done) = Default::default();
         Self {
             asked,
@@ -64,7 +64,7 @@ impl Stop {
     }
 
     /// Replaces the periods, for future signals.
-    pub fn use_periods(&self, periods: Periods) {
+    pub fn use_periods(&self, periods: ShutdownPeriods) {
         self.periods.send_replace(periods);
     }
 
@@ -74,12 +74,12 @@ impl Stop {
     }
 
     /// Returns a token that is cancelled when a stop is requested.
-    pub(super) fn asked(&self) -> CancellationToken {
+    pub(super) fn stop_token(&self) -> CancellationToken {
         self.asked.clone()
     }
 
     /// Waits until remaining requests have to be aborted.
-    pub(super) async fn overdue(&self) {
+    pub(super) async fn deadline_passed(&self) {
         let mut deadline = self.deadline.subscribe();
         loop {
             let at = *deadline.borrow_and_update();
@@ -97,7 +97,7 @@ impl Stop {
     }
 
     /// Marks the shutdown as finished: the process may end.
-    pub(super) fn done(&self, outcome: io::Result<()>) {
+    pub(super) fn finish(&self, outcome: io::Result<()>) {
         if let Err(error) = outcome {
             let _ = self.failure.set(io::Error::new(error.kind(), format!("cannot listen: {error}")));
         }
@@ -107,7 +107,7 @@ impl Stop {
     /// Stops the edge for this reason; requests in flight have a few seconds.
     pub fn give_up(&self, reason: impl std::fmt::Display) {
         let _ = self.failure.set(io::Error::other(reason.to_string()));
-        self.ask(limits::DRAIN);
+        self.request_stop(limits::DRAIN);
     }
 
     /// Returns why the edge stops by itself.
@@ -119,7 +119,7 @@ impl Stop {
     pub(super) fn hand_over(&self) {
         tracing::info!("a new edge has taken over; this one ends when its connections have");
         self.handed_over.cancel();
-        self.ask(limits::UPGRADE_DRAIN);
+        self.request_stop(limits::UPGRADE_DRAIN);
     }
 
     /// Returns whether a new edge has taken over.
@@ -128,7 +128,7 @@ impl Stop {
     }
 
     /// Requests a stop, with a deadline after `patience`, or an earlier one that was already set.
-    fn ask(&self, patience: Duration) {
+    fn request_stop(&self, patience: Duration) {
         let at = Instant::now() + patience;
         self.deadline.send_modify(|deadline| *deadline = Some(deadline.map_or(at, |earlier| earlier.min(at))));
         self.asked.cancel();
@@ -136,10 +136,10 @@ impl Stop {
 }
 
 #[async_trait]
-impl ShutdownSignalWatch for Stop {
+impl ShutdownSignalWatch for ShutdownController {
     async fn recv(&self) -> ShutdownSignal {
         let (mut terminate, mut interrupt) =
-            (Signals::of(SignalKind::terminate()), Signals::of(SignalKind::interrupt()));
+            (SignalStream::for_kind(SignalKind::terminate()), SignalStream::for_kind(SignalKind::interrupt()));
         let mut signal = async || {
             tokio::select! {
                 () = terminate.next() => {}
@@ -149,7 +149,7 @@ impl ShutdownSignalWatch for Stop {
         let asked = async {
             signal().await;
             self.health.drain();
-            let Periods { notice, mut drain } = *self.periods.borrow();
+            let ShutdownPeriods { notice, mut drain } = *self.periods.borrow();
             if !notice.is_zero() {
                 tracing::info!(seconds = notice.as_secs(), "draining: accepting connections until balancers know");
                 if timeout(notice, signal()).await.is_ok() {
@@ -158,13 +158,13 @@ impl ShutdownSignalWatch for Stop {
             }
             loop {
                 tracing::info!(drain_seconds = drain.as_secs(), "stopping");
-                self.ask(drain);
+                self.request_stop(drain);
                 // A second signal skips the drain.
                 drain = Duration::ZERO;
                 signal().await;
             }
         };
-        // The listeners limit this wait: see `Stop::overdue`.
+        // The listeners limit this wait: see `ShutdownController::deadline_passed`.
         tokio::select! {
             () = asked => {}
             () = self.done.cancelled() => {}
@@ -174,10 +174,10 @@ impl ShutdownSignalWatch for Stop {
 }
 
 /// The signals of one kind; never ready if the handler could not be installed.
-pub(crate) struct Signals(Option<Signal>);
+pub(crate) struct SignalStream(Option<Signal>);
 
-impl Signals {
-    pub(crate) fn of(kind: SignalKind) -> Self {
+impl SignalStream {
+    pub(crate) fn for_kind(kind: SignalKind) -> Self {
         Self(signal(kind).inspect_err(|error| tracing::error!(%error, "signals cannot be heard")).ok())
     }
 
@@ -195,16 +195,16 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_deadline_comes_earlier_and_never_later() {
-        let (stop, start) = (Stop::new(Periods::default(), Health::default()), Instant::now());
-        let (asking, asked) = (stop.clone(), stop.asked());
+        let (stop, start) = (ShutdownController::new(ShutdownPeriods::default(), Health::default()), Instant::now());
+        let (asking, asked) = (stop.clone(), stop.stop_token());
         let ask = async move {
-            asking.ask(Duration::from_mins(10));
+            asking.request_stop(Duration::from_mins(10));
             assert!(asked.is_cancelled());
             tokio::time::sleep(Duration::from_secs(5)).await;
-            asking.ask(Duration::from_secs(50));
-            asking.ask(Duration::from_mins(1));
+            asking.request_stop(Duration::from_secs(50));
+            asking.request_stop(Duration::from_mins(1));
         };
-        tokio::join!(stop.overdue(), ask);
+        tokio::join!(stop.deadline_passed(), ask);
         assert_eq!(start.elapsed(), Duration::from_secs(55));
     }
 }

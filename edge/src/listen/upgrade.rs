@@ -34,7 +34,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::signals::{Signals, Stop};
+use super::signals::{ShutdownController, SignalStream};
 use crate::limits;
 
 /// The names of the sockets, in the order in which they are sent.
@@ -57,8 +57,8 @@ impl HandOver {
     }
 
     /// Hands the sockets over on SIGQUIT, then stops. A failed handover changes nothing.
-    pub(super) async fn when_asked(self, stop: Stop) {
-        let mut quit = Signals::of(SignalKind::quit());
+    pub(super) async fn when_asked(self, stop: ShutdownController) {
+        let mut quit = SignalStream::for_kind(SignalKind::quit());
         loop {
             quit.next().await;
             tracing::info!(socket = %self.path.display(), "handing over to a new edge");

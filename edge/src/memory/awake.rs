@@ -1,7 +1,7 @@
 //! Detects that this process was paused, or its machine suspended, and so may have missed changes that nobody waited
 //! for.
 //!
-//! A task repeatedly records until when memory may be trusted ([`Awake::watch`]). Each lookup compares that deadline
+//! A task repeatedly records until when memory may be trusted ([`SleepDetector::watch`]). Each lookup compares that deadline
 //! with the clock, so the first request after a sleep detects it, whatever runs first. The clock is the coarse wall
 //! clock, which is very cheap to read and keeps running while the process is stopped or the machine sleeps. The task
 //! also compares it with the time since boot, because a jump of the wall clock indicates a machine that was suspended
@@ -22,7 +22,7 @@ use crate::limits;
 
 /// The deadline until which memory may be trusted.
 #[derive(Debug)]
-pub struct Awake {
+pub struct SleepDetector {
     /// The deadline on the wall clock, in milliseconds. Zero after a sleep, until a look for missed changes.
     until: AtomicU64,
     /// The last time the process was recorded as running, in milliseconds since boot.
@@ -35,19 +35,19 @@ pub struct Awake {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Moment {
+struct ClockReading {
     wall: u64,
     /// Since boot, including time suspended.
     since_start: u64,
 }
 
-impl Moment {
+impl ClockReading {
     fn now() -> Self {
         Self { wall: wall(), since_start: read(ClockId::Boottime) }
     }
 }
 
-impl Default for Awake {
+impl Default for SleepDetector {
     /// Returns a value that is always awake until it is watched.
     fn default() -> Self {
         Self {
@@ -60,14 +60,14 @@ impl Default for Awake {
     }
 }
 
-impl Awake {
+impl SleepDetector {
     /// Returns whether memory may be trusted.
     pub fn is_awake(&self) -> bool {
         self.is_awake_at(wall())
     }
 
     /// Waits until memory may be trusted.
-    pub(super) async fn woken(&self) {
+    pub(super) async fn wait_until_awake(&self) {
         while !self.is_awake() {
             let woken = self.woken.notified();
             if self.is_awake() {
@@ -84,13 +84,13 @@ impl Awake {
         every.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             every.tick().await;
-            let now = Moment::now();
+            let now = ClockReading::now();
             self.note(now, before.replace(now));
         }
     }
 
     /// Waits until changes may have been missed.
-    pub(super) async fn slept(&self) {
+    pub(super) async fn sleep_detected(&self) {
         self.slept.notified().await;
     }
 
@@ -101,10 +101,10 @@ impl Awake {
 
     /// Ends a sleep after missed changes have been read, unless another sleep came after this number of `sleeps`.
     pub(super) fn wake(&self, sleeps: u64) {
-        self.wake_at(Moment::now(), sleeps);
+        self.wake_at(ClockReading::now(), sleeps);
     }
 
-    fn wake_at(&self, now: Moment, sleeps: u64) {
+    fn wake_at(&self, now: ClockReading, sleeps: u64) {
         let noted = self.noted.load(Ordering::Acquire);
         if self.sleeps() == sleeps && now.since_start.saturating_sub(noted) <= AWAKE_FOR {
             self.until.store(now.wall + AWAKE_FOR, Ordering::Release);
@@ -117,7 +117,7 @@ impl Awake {
     }
 
     /// Records that the process is running `now`, as it was at `before`.
-    fn note(&self, now: Moment, before: Option<Moment>) {
+    fn note(&self, now: ClockReading, before: Option<ClockReading>) {
         let (has_slept, has_leapt) = before.map_or((false, false), |before| {
             let ran = now.since_start.saturating_sub(before.since_start);
             let drift = (before.wall + ran).abs_diff(now.wall);
@@ -155,23 +155,23 @@ mod tests {
 
     use super::*;
 
-    fn moment(millis: u64) -> Moment {
-        Moment { wall: 1_700_000_000_000 + millis, since_start: 5_000 + millis }
+    fn moment(millis: u64) -> ClockReading {
+        ClockReading { wall: 1_700_000_000_000 + millis, since_start: 5_000 + millis }
     }
 
-    fn is_awake(awake: &Awake, millis: u64) -> bool {
+    fn is_awake(awake: &SleepDetector, millis: u64) -> bool {
         awake.is_awake_at(moment(millis).wall)
     }
 
     #[test]
     fn a_process_that_was_stopped_is_not_awake_until_it_has_looked() {
-        let awake = Awake::default();
+        let awake = SleepDetector::default();
         awake.note(moment(0), None);
         assert!(is_awake(&awake, AWAKE_FOR - 1) && !is_awake(&awake, AWAKE_FOR));
         let sleeps = awake.sleeps();
         awake.note(moment(8_000), Some(moment(0)));
         assert!(!is_awake(&awake, 8_000), "running again is no reason to believe");
-        assert!(awake.slept().now_or_never().is_some(), "it is asked to look");
+        assert!(awake.sleep_detected().now_or_never().is_some(), "it is asked to look");
         awake.wake_at(moment(8_000), sleeps);
         assert!(!is_awake(&awake, 8_000), "that look may have begun before the sleep");
         awake.wake_at(moment(8_000), awake.sleeps());
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_slow_look_wakes_a_process_that_runs() {
-        let awake = Awake::default();
+        let awake = SleepDetector::default();
         awake.note(moment(0), None);
         awake.note(moment(8_000), Some(moment(0)));
         let sleeps = awake.sleeps();
@@ -197,10 +197,10 @@ mod tests {
     #[test]
     fn a_leap_of_the_clock_is_a_sleep_and_its_drift_is_none() {
         for (leap, expected) in [(0, true), (200, true), (-200, true), (5_000, false), (-5_000, false)] {
-            let awake = Awake::default();
+            let awake = SleepDetector::default();
             awake.note(moment(0), None);
             let now = moment(100);
-            let leapt = Moment { wall: now.wall.saturating_add_signed(leap), ..now };
+            let leapt = ClockReading { wall: now.wall.saturating_add_signed(leap), ..now };
             awake.note(leapt, Some(moment(0)));
             assert_eq!(awake.is_awake_at(leapt.wall), expected, "{leap}");
         }
@@ -208,9 +208,9 @@ mod tests {
 
     #[tokio::test]
     async fn who_waits_is_woken() {
-        let (awake, now) = (Awake::default(), Moment::now());
-        awake.note(now, Some(Moment { since_start: now.since_start.saturating_sub(10 * AWAKE_FOR), ..now }));
-        let mut waiting = std::pin::pin!(awake.woken());
+        let (awake, now) = (SleepDetector::default(), ClockReading::now());
+        awake.note(now, Some(ClockReading { since_start: now.since_start.saturating_sub(10 * AWAKE_FOR), ..now }));
+        let mut waiting = std::pin::pin!(awake.wait_until_awake());
         assert!(waiting.as_mut().now_or_never().is_none());
         awake.wake(awake.sleeps());
         waiting.await;

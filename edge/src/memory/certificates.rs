@@ -8,7 +8,7 @@ use std::sync::Arc;
 use db::certificates::{self, Certificate};
 use domain::{
     Clock,
-    addresses::{Addresses, HostKey, HostKind},
+    addresses::{HostKey, HostKind, PlatformAddresses},
 };
 use fairness::Client;
 use rustls::{
@@ -20,15 +20,15 @@ use secrets::{EdgeKey, master_key::OpenError};
 use sqlx::PgPool;
 
 use super::{
-    Marks, RecallError, Recollection,
-    recall::{Bounds, Read, Recall},
+    CacheReadError, Cached, ChangeMarks,
+    recall::{ReadThroughCache, ReadThroughLimits, SourceRead},
 };
-use crate::limits::{self, Shares};
+use crate::limits::{self, MemoryShares};
 
 /// The certificates in the database, and what is needed to read them.
-pub struct CertificateStore {
+pub struct CertificateSource {
     /// Determines which readings are current.
-    pub marks: Arc<Marks>,
+    pub marks: Arc<ChangeMarks>,
     /// The database.
     pub db: PgPool,
     /// Decrypts the private keys.
@@ -38,13 +38,13 @@ pub struct CertificateStore {
     /// Loads the private keys.
     pub provider: Arc<CryptoProvider>,
     /// Determines which names are custom domains: their certificates are presented only while they are attached.
-    pub addresses: Addresses,
+    pub addresses: PlatformAddresses,
 }
 
 /// A read-through cache of this edge's certificates, each as the `V` that a listener presents.
-pub struct Certificates<V> {
-    recall: Recall<Box<str>, V>,
-    store: CertificateStore,
+pub struct CertificateCache<V> {
+    recall: ReadThroughCache<Box<str>, V>,
+    store: CertificateSource,
     prepare: Box<dyn Fn(CertifiedKey) -> Result<V, rustls::Error> + Send + Sync>,
 }
 
@@ -60,14 +60,14 @@ enum CertificateError {
     Tls(#[from] rustls::Error),
 }
 
-impl<V: Clone> Certificates<V> {
+impl<V: Clone> CertificateCache<V> {
     /// Creates an empty cache over `store` within `shares`. `prepare` converts a certificate to what is presented.
     pub fn new(
-        store: CertificateStore,
-        shares: &Shares,
+        store: CertificateSource,
+        shares: &MemoryShares,
         prepare: impl Fn(CertifiedKey) -> Result<V, rustls::Error> + Send + Sync + 'static,
     ) -> Self {
-        let bounds = Bounds {
+        let bounds = ReadThroughLimits {
             present: shares.certificates,
             usual: limits::USUAL_CERTIFICATE_BYTES,
             absent: shares.absences(),
@@ -84,70 +84,70 @@ impl<V: Clone> Certificates<V> {
             back_off: limits::READ_BACK_OFF,
             failures: limits::FAILURES,
         };
-        Self { recall: Recall::new(store.marks.clone(), bounds), store, prepare: Box::new(prepare) }
+        Self { recall: ReadThroughCache::new(store.marks.clone(), bounds), store, prepare: Box::new(prepare) }
     }
 
     /// Returns what is presented for `name` (lower case), if it is cached. Never waits.
-    pub fn remembered(&self, name: &str) -> Option<V> {
-        match self.look(name) {
-            Recollection::Present(value) => Some(value),
-            Recollection::Absent | Recollection::Unknown => None,
+    pub fn cached(&self, name: &str) -> Option<V> {
+        match self.lookup(name) {
+            Cached::Present(value) => Some(value),
+            Cached::Absent | Cached::Unknown => None,
         }
     }
 
     /// Returns what is presented for `name` (lower case) to `asker`: the last usable value if a new one cannot be read.
     pub async fn find(&self, name: &str, asker: Client) -> Option<V> {
         let key: Box<str> = name.into();
-        match self.recall.find_by(&key, asker, || self.look(name), |_| self.read(name)).await {
+        match self.recall.find_by(&key, asker, || self.lookup(name), |_| self.read(name)).await {
             Ok(found) => found,
             Err(error) => {
-                let last = self.recall.last_known(name);
-                let last = last.or_else(|| self.recall.last_known(wildcard_of(name)?));
+                let last = self.recall.last_value(name);
+                let last = last.or_else(|| self.recall.last_value(wildcard_name(name)?));
                 tracing::error!(name, %error, keeps_last = last.is_some(), "no certificate could be loaded");
                 last
             }
         }
     }
 
-    fn look(&self, name: &str) -> Recollection<V> {
-        let own = self.recall.remembered(name);
-        if matches!(own, Recollection::Present(_)) {
+    fn lookup(&self, name: &str) -> Cached<V> {
+        let own = self.recall.cached(name);
+        if matches!(own, Cached::Present(_)) {
             return own;
         }
-        let shared = wildcard_of(name).and_then(|parent| self.recall.remembered_for(parent, name));
-        shared.map_or(own, Recollection::Present)
+        let shared = wildcard_name(name).and_then(|parent| self.recall.cached_for(parent, name));
+        shared.map_or(own, Cached::Present)
     }
 
-    async fn read(&self, name: &str) -> Result<Read<Box<str>, V>, RecallError> {
-        let wildcard = wildcard_of(name).map(|parent| format!("*{parent}"));
+    async fn read(&self, name: &str) -> Result<SourceRead<Box<str>, V>, CacheReadError> {
+        let wildcard = wildcard_name(name).map(|parent| format!("*{parent}"));
         let names: Vec<String> = std::iter::once(name.to_owned()).chain(wildcard).collect();
-        let CertificateStore { marks, db, clock, addresses, .. } = &self.store;
-        let failed = |error| RecallError::database("certificates", &error);
+        let CertificateSource { marks, db, clock, addresses, .. } = &self.store;
+        let failed = |error| CacheReadError::from_database("certificates", &error);
         // Read first: the certificate may be newer than the reading says, never older. The last extent limits that.
-        let first = db::edges::routes::newest(db).await.map_err(failed)?;
+        let first = db::edges::routes::current_extent(db).await.map_err(failed)?;
         let domain = match addresses.classify(name) {
             HostKind::Site(key @ HostKey::Domain(_)) => Some(key.label()),
             _ => None,
         };
-        let covering = certificates::presented(db, &names, domain.is_some(), clock.now()).await.map_err(failed)?;
-        let last_extent = db::edges::routes::newest(db).await.map_err(failed)?;
+        let covering = certificates::find_presented(db, &names, domain.is_some(), clock.now()).await.map_err(failed)?;
+        let last_extent = db::edges::routes::current_extent(db).await.map_err(failed)?;
         let reading = |depends_on| marks.reading_between(&first, &last_extent, depends_on);
         let last = names.last().map_or(name, String::as_str);
         // A domain's certificate also depends on whether the domain is attached.
         let depends_on = [name, last, domain.as_deref().unwrap_or(last)];
         let Some(certificate) = covering else {
-            return Ok(Read { key: name.into(), value: None, reading: reading(depends_on), bytes: 0 });
+            return Ok(SourceRead { key: name.into(), value: None, reading: reading(depends_on), bytes: 0 });
         };
-        let unusable = |error: CertificateError| RecallError::Unreadable(error.to_string().into());
+        let unusable = |error: CertificateError| CacheReadError::Unreadable(error.to_string().into());
         let (value, bytes) = self.prepare(&certificate).map_err(unusable)?;
         tracing::info!(name, id = certificate.id.as_str(), until = %certificate.not_after, "certificate loaded");
         // Cached under the requested name, not under all names it covers: another certificate may be newer for those.
         let is_own = !name.starts_with('*') && certificate.names.iter().any(|covered| covered == name);
-        let (key, depends_on) = match wildcard_of(name) {
+        let (key, depends_on) = match wildcard_name(name) {
             Some(parent) if !is_own => (parent, [last; 3]),
             _ => (name, depends_on),
         };
-        Ok(Read { key: key.into(), value: Some(value), reading: reading(depends_on), bytes })
+        Ok(SourceRead { key: key.into(), value: Some(value), reading: reading(depends_on), bytes })
     }
 
     /// Decrypts a certificate's key. Returns what visitors are presented with, and the bytes of memory that it takes.
@@ -161,6 +161,6 @@ impl<V: Clone> Certificates<V> {
 }
 
 /// Returns `.parent` of `child.parent`.
-fn wildcard_of(name: &str) -> Option<&str> {
+fn wildcard_name(name: &str) -> Option<&str> {
     name.find('.').map(|dot| &name[dot..])
 }

@@ -5,24 +5,24 @@
 
 use db::certificates::challenges::{self, ChallengeKind};
 use domain::Clock;
-use fairness::{Bounds, Client, Turns};
+use fairness::{Client, TurnBounds, TurnQueue};
 use sqlx::PgPool;
 use tokio::time::timeout;
 
-use super::RecallError;
+use super::CacheReadError;
 use crate::limits;
 
 /// The challenge responses in the database.
-pub struct Challenges {
+pub struct ChallengeReader {
     db: PgPool,
     clock: Clock,
-    reads: Turns<Client>,
+    reads: TurnQueue<Client>,
 }
 
-impl Challenges {
+impl ChallengeReader {
     /// Creates a reader of the responses in `db`, which must not be a replica: those lag behind.
     pub fn new(db: PgPool, clock: Clock) -> Self {
-        let reads = Turns::new(Bounds {
+        let reads = TurnQueue::new(TurnBounds {
             total: limits::CHALLENGE_READS,
             share: limits::CHALLENGE_READS_PER_CLIENT,
             waiting: limits::FLIGHTS,
@@ -32,28 +32,28 @@ impl Challenges {
     }
 
     /// Returns the response to the HTTP challenge `token` at `host`, if there is one.
-    pub async fn over_http(&self, host: &str, token: &str, asker: Client) -> Result<Option<String>, RecallError> {
+    pub async fn over_http(&self, host: &str, token: &str, asker: Client) -> Result<Option<String>, CacheReadError> {
         let now = self.clock.now();
-        self.read(asker, challenges::answer(&self.db, ChallengeKind::Http01, host, token, now)).await
+        self.read(asker, challenges::find_response(&self.db, ChallengeKind::Http01, host, token, now)).await
     }
 
     /// Returns the key authorization that the certificate for `name` has to prove to `asker`, if there is a challenge.
-    pub async fn over_tls(&self, name: &str, asker: Client) -> Result<Option<String>, RecallError> {
+    pub async fn over_tls(&self, name: &str, asker: Client) -> Result<Option<String>, CacheReadError> {
         let now = self.clock.now();
-        self.read(asker, challenges::newest(&self.db, ChallengeKind::TlsAlpn01, name, now)).await
+        self.read(asker, challenges::find_newest_response(&self.db, ChallengeKind::TlsAlpn01, name, now)).await
     }
 
     async fn read(
         &self,
         asker: Client,
         read: impl Future<Output = Result<Option<String>, sqlx::Error>>,
-    ) -> Result<Option<String>, RecallError> {
+    ) -> Result<Option<String>, CacheReadError> {
         let in_turn = async {
-            let _turn = self.reads.take(&asker, limits::CHALLENGE_WAIT).await.map_err(|_| RecallError::Busy)?;
-            read.await.map_err(|error| RecallError::database("challenges", &error))
+            let _turn = self.reads.take(&asker, limits::CHALLENGE_WAIT).await.map_err(|_| CacheReadError::Busy)?;
+            read.await.map_err(|error| CacheReadError::from_database("challenges", &error))
         };
         timeout(limits::CHALLENGE_WAIT, in_turn)
             .await
-            .unwrap_or_else(|_| Err(RecallError::Unreadable("timed out".into())))
+            .unwrap_or_else(|_| Err(CacheReadError::Unreadable("timed out".into())))
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use db::edges::{lost_changes, positions, route_changes};
-use domain::{Clock, Position, Timestamp, changes::RouteChange};
+use domain::{ChangePosition, Clock, Timestamp, changes::RouteChange};
 use futures_util::StreamExt as _;
 use live::{
     Redis,
@@ -19,23 +19,23 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Marks,
-    progress::{Heard, Looked, Loss, Progress},
+    ChangeMarks,
+    progress::{ChangeLoss, ChangeOutcome, ChangeProgress, LookOutcome},
 };
 use crate::limits;
 
 /// Applies changes to the marks, and reports its progress to admin.
-pub struct Follower {
-    marks: Arc<Marks>,
-    progress: Progress,
+pub struct ChangeFollower {
+    marks: Arc<ChangeMarks>,
+    progress: ChangeProgress,
     /// Changes lost by the database that are not yet reported to it.
-    losses: Vec<Loss>,
+    losses: Vec<ChangeLoss>,
     edge: String,
     db: PgPool,
     redis: Redis,
     clock: Clock,
     /// The position of the last applied change; `None` until the first look at Postgres.
-    reached: watch::Sender<Option<Position>>,
+    reached: watch::Sender<Option<ChangePosition>>,
     /// Whether a change of another epoch was received that could not be looked up.
     is_in_doubt: bool,
     /// The last time at which no change was known to be missing.
@@ -43,18 +43,18 @@ pub struct Follower {
     announced: CancellationToken,
 }
 
-enum Silence {
+enum SubscriptionEnd {
     Ended,
     /// It did not deliver a change that Postgres has.
     Missed,
 }
 
-impl Follower {
+impl ChangeFollower {
     /// Creates a follower for the edge with this ID that applies changes to `marks`.
-    pub fn new(edge: String, marks: Arc<Marks>, db: PgPool, redis: Redis, clock: Clock) -> Self {
+    pub fn new(edge: String, marks: Arc<ChangeMarks>, db: PgPool, redis: Redis, clock: Clock) -> Self {
         let confirmed = clock.now();
         let (reached, announced) = (watch::Sender::new(None), CancellationToken::new());
-        let progress = Progress::new(marks.clone());
+        let progress = ChangeProgress::new(marks.clone());
         let losses = Vec::new();
         Self { marks, progress, losses, edge, db, redis, clock, reached, is_in_doubt: false, confirmed, announced }
     }
@@ -81,17 +81,17 @@ impl Follower {
             loop {
                 let subscribed = tokio::select! {
                     subscribed = timeout(limits::SUBSCRIBE_WAIT, self.subscribe()) => subscribed,
-                    () = marks.look_wanted() => {
+                    () = marks.look_requested() => {
                         self.catch_up().await;
                         continue;
                     }
                 };
                 match subscribed {
                     Ok(Ok(changes)) => match self.listen(changes).await {
-                        Silence::Ended => {
+                        SubscriptionEnd::Ended => {
                             tracing::warn!("the subscription to route changes ended; subscribing again");
                         }
-                        Silence::Missed => {
+                        SubscriptionEnd::Missed => {
                             tracing::info!("route changes had not been announced; subscribing again");
                             continue;
                         }
@@ -101,8 +101,8 @@ impl Follower {
                 }
                 self.catch_up().await;
                 tokio::select! {
-                    () = sleep(limits::LOOK_EVERY_ALONE) => {}
-                    () = marks.look_wanted() => {
+                    () = sleep(limits::POLL_EVERY_WITHOUT_REDIS) => {}
+                    () = marks.look_requested() => {
                         self.catch_up().await;
                     }
                 }
@@ -122,12 +122,12 @@ impl Follower {
     }
 
     /// Applies what the subscription delivers, until it ends or has missed a change.
-    async fn listen(&mut self, subscription: PubSub) -> Silence {
+    async fn listen(&mut self, subscription: PubSub) -> SubscriptionEnd {
         let mut changes = subscription.into_on_message();
         let marks = self.marks.clone();
         // Changes from before the subscription was active.
         self.catch_up().await;
-        let mut look_at = Instant::now() + limits::LOOK_EVERY;
+        let mut look_at = Instant::now() + limits::POLL_EVERY;
         // A change that Postgres had before Redis delivered it, and the deadline for its delivery.
         let mut expected: Option<(i64, Instant)> = None;
         loop {
@@ -141,40 +141,41 @@ impl Follower {
                 // Messages come first, before one is declared missing.
                 biased;
                 message = changes.next() => {
-                    let Some(message) = message else { return Silence::Ended };
+                    let Some(message) = message else { return SubscriptionEnd::Ended };
                     match serde_json::from_slice::<RouteChange>(message.get_payload_bytes()) {
                         Ok(change) => {
                             expected = expected.filter(|(seq, _)| change.seq < *seq);
-                            self.hear(&change).await;
+                            self.receive(&change).await;
                         }
                         Err(error) => tracing::error!(%error, "a route change could not be read"),
                     }
                     continue;
                 }
-                () = overdue => return Silence::Missed,
-                () = marks.look_wanted() => self.catch_up().await,
+                () = overdue => return SubscriptionEnd::Missed,
+                () = marks.look_requested() => self.catch_up().await,
                 () = sleep_until(look_at) => self.catch_up().await,
             };
-            look_at = Instant::now() + if self.is_in_doubt { limits::LOOK_EVERY_ALONE } else { limits::LOOK_EVERY };
+            look_at =
+                Instant::now() + if self.is_in_doubt { limits::POLL_EVERY_WITHOUT_REDIS } else { limits::POLL_EVERY };
             // The change is committed, but its message may still be in flight.
-            if looked == Some(Looked::CaughtUp) && expected.is_none() {
+            if looked == Some(LookOutcome::CaughtUp) && expected.is_none() {
                 let seq = self.progress.position().map(|position| position.seq);
                 expected = seq.map(|seq| (seq, Instant::now() + limits::MISSED_AFTER));
             }
         }
     }
 
-    async fn hear(&mut self, change: &RouteChange) {
-        match self.progress.hear(change) {
-            Heard::Known => return,
-            Heard::Applied => {
-                self.tell();
+    async fn receive(&mut self, change: &RouteChange) {
+        match self.progress.receive(change) {
+            ChangeOutcome::Known => return,
+            ChangeOutcome::Applied => {
+                self.publish_position();
                 self.confirm();
                 return;
             }
-            Heard::Unclear => {}
+            ChangeOutcome::Unclear => {}
         }
-        let is_foreign = change.epoch.is_some() && !self.progress.is_ours(change);
+        let is_foreign = change.epoch.is_some() && !self.progress.is_same_epoch(change);
         // A look is due soon anyway, and changes of our epoch must not wait for one each time.
         if is_foreign && self.is_in_doubt {
             return;
@@ -189,22 +190,22 @@ impl Follower {
             } else {
                 tracing::warn!(seq = change.seq, "missed route changes cannot be read; forgetting all routes");
                 self.progress.skip_to(change);
-                self.tell();
+                self.publish_position();
             }
         }
     }
 
     /// Applies the changes in Postgres after our position; `None` if Postgres cannot be read.
-    async fn catch_up(&mut self) -> Option<Looked> {
+    async fn catch_up(&mut self) -> Option<LookOutcome> {
         let sleeps = self.marks.awake().sleeps();
-        let find = route_changes::from(&self.db, self.progress.asks_from(), Progress::most_changes());
+        let find = route_changes::list_from(&self.db, self.progress.query_start(), ChangeProgress::most_changes());
         // A hung database must not block messages from Redis.
-        let found = timeout(limits::LOOK_WAIT, find).await.unwrap_or(Err(sqlx::Error::PoolTimedOut));
+        let found = timeout(limits::POLL_WAIT, find).await.unwrap_or(Err(sqlx::Error::PoolTimedOut));
         let looked = match found {
             Ok(found) => {
-                let looked = self.progress.look(&found);
+                let looked = self.progress.apply_found(&found);
                 self.is_in_doubt = false;
-                self.tell();
+                self.publish_position();
                 self.confirm();
                 if self.losses.len() < limits::UNREPORTED_LOSSES {
                     self.losses.extend(self.progress.take_loss());
@@ -218,7 +219,7 @@ impl Follower {
                 None
             }
         };
-        self.marks.note_look();
+        self.marks.notify_looked();
         // Even if Postgres is unreachable: then admin cannot change anything, and warm sites are served.
         self.marks.awake().wake(sleeps);
         if looked.is_some() && !self.losses.is_empty() {
@@ -234,11 +235,13 @@ impl Follower {
     async fn report_losses(&mut self) -> Result<(), sqlx::Error> {
         while let Some(loss) = self.losses.last() {
             let found = match loss.first_known() {
-                Some(first) => route_changes::from(&self.db, Some(first), Progress::most_changes()).await?.changes,
+                Some(first) => {
+                    route_changes::list_from(&self.db, Some(first), ChangeProgress::most_changes()).await?.changes
+                }
                 None => Vec::new(),
             };
-            let lost = loss.judge(&found);
-            lost_changes::note(&self.db, &self.edge, &lost).await?;
+            let lost = loss.lost_changes(&found);
+            lost_changes::record(&self.db, &self.edge, &lost).await?;
             tracing::error!(
                 first = lost.first_seq,
                 last = lost.last_seq,
@@ -251,7 +254,7 @@ impl Follower {
         Ok(())
     }
 
-    fn tell(&self) {
+    fn publish_position(&self) {
         self.reached.send_if_modified(|told| {
             let is_new = told.as_ref() != self.progress.position();
             if is_new {
@@ -271,7 +274,7 @@ impl Follower {
 async fn announce(
     redis: Redis,
     edge: String,
-    mut reached: watch::Receiver<Option<Position>>,
+    mut reached: watch::Receiver<Option<ChangePosition>>,
     announced: CancellationToken,
     stop: CancellationToken,
 ) {
@@ -298,7 +301,7 @@ async fn announce(
 }
 
 /// Records this edge's position in Postgres, where admin finds it even if Redis is unreachable.
-async fn record(db: PgPool, edge: String, reached: watch::Receiver<Option<Position>>, stop: CancellationToken) {
+async fn record(db: PgPool, edge: String, reached: watch::Receiver<Option<ChangePosition>>, stop: CancellationToken) {
     let mut beat = interval(limits::RECORD_EVERY);
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut reached_first = reached.clone();

@@ -17,11 +17,11 @@ use fairness::Client;
 use sqlx::PgPool;
 
 use super::{
-    Marks, RecallError,
-    recall::{Bounds, Read, Recall, Recollection},
-    unknown::{self, Unknown},
+    CacheReadError, ChangeMarks,
+    recall::{Cached, ReadThroughCache, ReadThroughLimits, SourceRead},
+    unknown::{self, UnknownCounter},
 };
-use crate::limits::{self, Shares};
+use crate::limits::{self, MemoryShares};
 
 /// A valid key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,27 +53,27 @@ pub struct GatewayKey {
 pub enum KeyError {
     /// The key could not be read.
     #[error(transparent)]
-    Recall(#[from] RecallError),
+    Recall(#[from] CacheReadError),
     /// The client has presented too many unknown keys, and has to wait for this long.
     #[error("too many keys of this client are nobody's")]
     TooManyUnknown(Duration),
 }
 
 /// A read-through cache of the gateway's keys over Postgres.
-pub struct Keys {
-    recall: Recall<TokenHash, Arc<GatewayKey>>,
-    unknown: Unknown,
-    marks: Arc<Marks>,
+pub struct GatewayKeyCache {
+    recall: ReadThroughCache<TokenHash, Arc<GatewayKey>>,
+    unknown: UnknownCounter,
+    marks: Arc<ChangeMarks>,
     /// Queried first: a nearby replica, if there is one.
     near: PgPool,
     /// Queried if the first result was too old.
     primary: PgPool,
 }
 
-impl Keys {
+impl GatewayKeyCache {
     /// Creates an empty cache over the database within `shares`. Changes that reach `marks` invalidate it.
-    pub fn new(marks: Arc<Marks>, near: PgPool, primary: PgPool, shares: &Shares) -> Self {
-        let bounds = Bounds {
+    pub fn new(marks: Arc<ChangeMarks>, near: PgPool, primary: PgPool, shares: &MemoryShares) -> Self {
+        let bounds = ReadThroughLimits {
             present: shares.keys,
             usual: limits::KEY_BYTES,
             absent: shares.absences(),
@@ -89,17 +89,17 @@ impl Keys {
             back_off: limits::READ_BACK_OFF,
             failures: limits::FAILURES,
         };
-        let (recall, unknown) = (Recall::new(marks.clone(), bounds), Unknown::new(unknown::KEYS));
+        let (recall, unknown) = (ReadThroughCache::new(marks.clone(), bounds), UnknownCounter::new(unknown::KEYS));
         Self { recall, unknown, marks, near, primary }
     }
 
     /// Returns the key with the secret that `asker` presents; `None` if it is unknown, revoked, or not for the gateway.
     pub async fn find(&self, secret: &TokenSecret, asker: Client) -> Result<Option<Arc<GatewayKey>>, KeyError> {
         let hash = secret.hash();
-        match self.recall.remembered(&hash) {
-            Recollection::Present(key) => Ok(Some(key)),
-            Recollection::Absent => Ok(None),
-            Recollection::Unknown => {
+        match self.recall.cached(&hash) {
+            Cached::Present(key) => Ok(Some(key)),
+            Cached::Absent => Ok(None),
+            Cached::Unknown => {
                 self.unknown.admit(asker).map_err(KeyError::TooManyUnknown)?;
                 let found = self.recall.find(&hash, asker, |is_retry| self.read(hash, is_retry)).await?;
                 if found.is_none() {
@@ -110,10 +110,14 @@ impl Keys {
         }
     }
 
-    async fn read(&self, hash: TokenHash, is_retry: bool) -> Result<Read<TokenHash, Arc<GatewayKey>>, RecallError> {
+    async fn read(
+        &self,
+        hash: TokenHash,
+        is_retry: bool,
+    ) -> Result<SourceRead<TokenHash, Arc<GatewayKey>>, CacheReadError> {
         let pool = if is_retry { &self.primary } else { &self.near };
         let found = db::gateway::ai_keys::find(pool, &hash).await;
-        let AsOf { value, extent } = found.map_err(|error| RecallError::database("keys", &error))?;
+        let AsOf { value, extent } = found.map_err(|error| CacheReadError::from_database("keys", &error))?;
         let bytes = limits::KEY_BYTES + value.as_ref().map_or(0, |key| key.aliases.bytes());
         let value =
             value.map(|key| {
@@ -146,8 +150,8 @@ impl Keys {
         let plan = value.as_ref().map(|key| AccountPlan::from(key.account.clone()));
         let names = match (&value, &plan) {
             (Some(key), Some(plan)) => [key.token.as_str(), key.account.as_str(), plan.as_str()],
-            _ => [Marks::ANY_TOKEN; 3],
+            _ => [ChangeMarks::ANY_TOKEN; 3],
         };
-        Ok(Read { key: hash, reading: self.marks.reading(&extent, names), value, bytes })
+        Ok(SourceRead { key: hash, reading: self.marks.reading(&extent, names), value, bytes })
     }
 }

@@ -18,21 +18,21 @@ use std::{
     },
 };
 
-use db::edges::routes::Extent;
+use db::edges::routes::SnapshotExtent;
 use domain::{
-    Epoch, Position, TokenId,
-    changes::{RouteChange, Subject},
+    ChangePosition, Epoch, TokenId,
+    changes::{ChangeSubject, RouteChange},
 };
 use tokio::{sync::Notify, time::timeout};
 
-use super::awake::Awake;
+use super::awake::SleepDetector;
 use crate::limits;
 
 /// A power of two; 512 KiB of marks.
 const MARKS: usize = 1 << 16;
 
 /// The latest applied change of each name.
-pub struct Marks {
+pub struct ChangeMarks {
     /// The latest change of the names that share a mark.
     newest: Box<[AtomicI64]>,
     /// Readings from before this change are not current, whatever they depend on.
@@ -40,12 +40,12 @@ pub struct Marks {
     /// Whether neither Redis nor Postgres has confirmed the state for too long.
     lapsed: AtomicBool,
     /// Detects that this process did not run all the time.
-    awake: Awake,
+    awake: SleepDetector,
     /// The change up to which all are applied; `i64::MIN` before it is known.
     applied: AtomicI64,
     /// The number of times that the order of changes restarted. Readings of another era are not current.
     era: AtomicU32,
-    history: Mutex<History>,
+    history: Mutex<EpochHistory>,
     /// Notified when a reading has an epoch other than the adopted one.
     doubted: Notify,
     /// Notified when Postgres was queried for the current position.
@@ -54,7 +54,7 @@ pub struct Marks {
 }
 
 #[derive(Debug)]
-struct History {
+struct EpochHistory {
     epoch: Option<Epoch>,
     /// The greatest end of a reading in this era, which may be of a change that is not applied yet, or has no number.
     newest_reading: i64,
@@ -62,7 +62,7 @@ struct History {
 
 /// The position of a read value in the order of changes, and the marks of what it depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reading {
+pub struct ChangeReading {
     seq: i64,
     era: u32,
     marks: [u16; 3],
@@ -70,21 +70,21 @@ pub struct Reading {
 
 /// A position up to which all changes were applied before a request to admin, whose response includes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moment {
+pub struct AppliedMoment {
     seq: i64,
     era: u32,
 }
 
-impl Default for Marks {
+impl Default for ChangeMarks {
     fn default() -> Self {
         Self {
             newest: (0..MARKS).map(|_| AtomicI64::new(i64::MIN)).collect(),
             floor: AtomicI64::new(i64::MIN),
             lapsed: AtomicBool::new(false),
-            awake: Awake::default(),
+            awake: SleepDetector::default(),
             applied: AtomicI64::new(i64::MIN),
             era: AtomicU32::new(0),
-            history: Mutex::new(History { epoch: None, newest_reading: i64::MIN }),
+            history: Mutex::new(EpochHistory { epoch: None, newest_reading: i64::MIN }),
             doubted: Notify::new(),
             looked: Notify::new(),
             hasher: RandomState::new(),
@@ -92,21 +92,21 @@ impl Default for Marks {
     }
 }
 
-impl Marks {
+impl ChangeMarks {
     /// The name whose mark a change of any token raises, for readings of a missing token.
     pub const ANY_TOKEN: &'static str = TokenId::PREFIX;
-    /// The name whose mark a new epoch raises, for readings at a [`Moment`].
+    /// The name whose mark a new epoch raises, for readings at a [`AppliedMoment`].
     const ANY_EPOCH: &'static str = "epoch";
     /// The era of a reading of another epoch. No actual era has this number.
     const FOREIGN: u32 = u32::MAX;
 
     /// Creates a reading that includes the changes in `extent`, and that a change of any of `names` overtakes.
-    pub fn reading(&self, extent: &Extent, names: [&str; 3]) -> Reading {
+    pub fn reading(&self, extent: &SnapshotExtent, names: [&str; 3]) -> ChangeReading {
         self.reading_between(extent, extent, names)
     }
 
     /// Creates a reading that was made after one with the `first` extent and before one with the `last`.
-    pub fn reading_between(&self, first: &Extent, last: &Extent, names: [&str; 3]) -> Reading {
+    pub fn reading_between(&self, first: &SnapshotExtent, last: &SnapshotExtent, names: [&str; 3]) -> ChangeReading {
         let mut history = self.history();
         let is_ours = [first, last].iter().all(|at| history.epoch.as_ref() == Some(&at.position.epoch));
         let era = if is_ours {
@@ -115,7 +115,7 @@ impl Marks {
         } else {
             Self::FOREIGN
         };
-        Reading { seq: first.position.seq, era, marks: names.map(|name| self.mark_of(name)) }
+        ChangeReading { seq: first.position.seq, era, marks: names.map(|name| self.mark_index(name)) }
     }
 
     /// Returns the change up to which all are applied; `None` before it is known.
@@ -124,47 +124,47 @@ impl Marks {
     }
 
     /// Returns the current position in the order of changes, once it is known.
-    pub fn moment(&self) -> Option<Moment> {
+    pub fn moment(&self) -> Option<AppliedMoment> {
         // Load the era first: one that starts meanwhile has not applied anything yet.
         let era = self.era.load(Ordering::Acquire);
         let seq = self.applied.load(Ordering::Acquire);
-        (seq != i64::MIN).then_some(Moment { seq, era })
+        (seq != i64::MIN).then_some(AppliedMoment { seq, era })
     }
 
     /// Creates a reading of a value requested at `moment`. A change of `name` overtakes it, and so does another epoch:
     /// the value may be newer than the moment, and stem from a lost change.
-    pub fn reading_at(&self, moment: Moment, name: &str) -> Reading {
-        let marks = [name, name, Self::ANY_EPOCH].map(|name| self.mark_of(name));
-        Reading { seq: moment.seq, era: moment.era, marks }
+    pub fn reading_at(&self, moment: AppliedMoment, name: &str) -> ChangeReading {
+        let marks = [name, name, Self::ANY_EPOCH].map(|name| self.mark_index(name));
+        ChangeReading { seq: moment.seq, era: moment.era, marks }
     }
 
     /// Returns whether the reading is of an epoch other than the one adopted when it was made.
-    pub fn is_foreign(reading: &Reading) -> bool {
+    pub fn is_foreign(reading: &ChangeReading) -> bool {
         reading.era == Self::FOREIGN
     }
 
-    /// Has Postgres queried for its position, which seems to be in another epoch. Waits at most [`limits::LOOK_WAIT`].
+    /// Has Postgres queried for its position, which seems to be in another epoch. Waits at most [`limits::POLL_WAIT`].
     pub(super) async fn settle_epoch(&self) {
         let mut looked = std::pin::pin!(self.looked.notified());
         looked.as_mut().enable();
         self.doubted.notify_one();
-        let _ = timeout(limits::LOOK_WAIT, looked).await;
+        let _ = timeout(limits::POLL_WAIT, looked).await;
     }
 
     /// Waits until Postgres has to be queried out of turn: this process has slept, or a reading has another epoch.
-    pub(super) async fn look_wanted(&self) {
+    pub(super) async fn look_requested(&self) {
         tokio::select! {
-            () = self.awake.slept() => {}
+            () = self.awake.sleep_detected() => {}
             () = self.doubted.notified() => {}
         }
     }
 
-    pub(super) fn note_look(&self) {
+    pub(super) fn notify_looked(&self) {
         self.looked.notify_waiters();
     }
 
     /// Returns whether no newer change of what the reading depends on was applied.
-    pub fn is_current(&self, reading: &Reading) -> bool {
+    pub fn is_current(&self, reading: &ChangeReading) -> bool {
         let mark = |at: u16| self.newest[usize::from(at)].load(Ordering::Acquire);
         reading.marks.iter().all(|at| reading.seq >= mark(*at))
             && reading.seq >= self.floor.load(Ordering::Acquire)
@@ -172,8 +172,8 @@ impl Marks {
     }
 
     /// Returns whether no change of `name` newer than the reading was applied.
-    pub fn is_untouched(&self, reading: &Reading, name: &str) -> bool {
-        reading.seq >= self.newest[usize::from(self.mark_of(name))].load(Ordering::Acquire)
+    pub fn is_current_for(&self, reading: &ChangeReading, name: &str) -> bool {
+        reading.seq >= self.newest[usize::from(self.mark_index(name))].load(Ordering::Acquire)
     }
 
     /// Returns whether the state was unconfirmed for so long that memory must not be trusted.
@@ -182,7 +182,7 @@ impl Marks {
     }
 
     /// Returns the detector of whether this process has run all the time, and so cannot have missed changes.
-    pub fn awake(&self) -> &Awake {
+    pub fn awake(&self) -> &SleepDetector {
         &self.awake
     }
 
@@ -193,19 +193,19 @@ impl Marks {
     /// Invalidates readings from before `change` of its subject and its hosts.
     pub(crate) fn apply(&self, change: &RouteChange) {
         let more = match &change.subject {
-            Subject::Token(_) => Some(Self::ANY_TOKEN),
+            ChangeSubject::Token(_) => Some(Self::ANY_TOKEN),
             // The account's keys contain the limits of its plan.
-            Subject::Plan(plan) => Some(plan.account().as_str()),
+            ChangeSubject::Plan(plan) => Some(plan.account().as_str()),
             // Subjects of an unknown kind are not cached, but their hosts may be of known kinds.
-            Subject::Project(_)
-            | Subject::Org(_)
-            | Subject::User(_)
-            | Subject::Certificate(_)
-            | Subject::Unknown(_) => None,
+            ChangeSubject::Project(_)
+            | ChangeSubject::Org(_)
+            | ChangeSubject::User(_)
+            | ChangeSubject::Certificate(_)
+            | ChangeSubject::Unknown(_) => None,
         };
         let names = std::iter::once(change.subject.as_str()).chain(more);
         for name in names.chain(change.hosts.iter().map(String::as_str)) {
-            self.newest[usize::from(self.mark_of(name))].fetch_max(change.seq, Ordering::AcqRel);
+            self.newest[usize::from(self.mark_index(name))].fetch_max(change.seq, Ordering::AcqRel);
         }
     }
 
@@ -227,13 +227,13 @@ impl Marks {
     /// `reached`.
     ///
     /// Returns false, and changes nothing, if any reading is newer than `reached`: it may be of a lost change.
-    pub(super) fn adopt(&self, newest: &Position, reached: i64) -> bool {
+    pub(super) fn adopt(&self, newest: &ChangePosition, reached: i64) -> bool {
         let mut history = self.history();
         if history.newest_reading > reached {
             return false;
         }
         history.epoch = Some(newest.epoch.clone());
-        self.newest[usize::from(self.mark_of(Self::ANY_EPOCH))].fetch_max(newest.seq, Ordering::AcqRel);
+        self.newest[usize::from(self.mark_index(Self::ANY_EPOCH))].fetch_max(newest.seq, Ordering::AcqRel);
         true
     }
 
@@ -241,7 +241,7 @@ impl Marks {
     pub(crate) fn start_over(&self, epoch: Epoch) {
         // Held to the end, so that each reading belongs entirely to one of the two eras.
         let mut history = self.history();
-        *history = History { epoch: Some(epoch), newest_reading: i64::MIN };
+        *history = EpochHistory { epoch: Some(epoch), newest_reading: i64::MIN };
         self.applied.store(i64::MIN, Ordering::Release);
         self.era.fetch_add(1, Ordering::AcqRel);
         for mark in &self.newest {
@@ -250,11 +250,11 @@ impl Marks {
         self.floor.store(i64::MIN, Ordering::Release);
     }
 
-    fn history(&self) -> MutexGuard<'_, History> {
+    fn history(&self) -> MutexGuard<'_, EpochHistory> {
         self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn mark_of(&self, name: &str) -> u16 {
+    fn mark_index(&self, name: &str) -> u16 {
         // The lowest 16 bits: the table has 2^16 marks.
         (self.hasher.hash_one(name) & 0xffff) as u16
     }

@@ -3,43 +3,48 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use db::sign_in::gate_tickets::Ticket;
+use db::sign_in::gate_tickets::SiteTicket;
 use domain::{OrgId, UserId};
 use fairness::Client;
 
 use super::{
-    Marks, Postgres, RecallError, Source,
-    recall::{Bounds, Read, Recall},
+    CacheReadError, ChangeMarks, PostgresSource, RouteSource,
+    recall::{ReadThroughCache, ReadThroughLimits, SourceRead},
 };
-use crate::limits::{self, Shares};
+use crate::limits::{self, MemoryShares};
 
 /// A person's membership of an organization, as far as gates need it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Membership {
+pub struct OrgMembership {
     /// The number of times that the person has signed out everywhere: an older cookie is rejected.
     pub gate_version: i64,
 }
 
 /// Looks up members of organizations, and tickets issued by the console.
 #[async_trait]
-pub trait Members: Send + Sync {
+pub trait MemberLookup: Send + Sync {
     /// Returns the user's membership of the org, if any, for a visit of `asker`.
-    async fn membership(&self, org: &OrgId, user: &UserId, asker: Client) -> Result<Option<Membership>, RecallError>;
+    async fn membership(
+        &self,
+        org: &OrgId,
+        user: &UserId,
+        asker: Client,
+    ) -> Result<Option<OrgMembership>, CacheReadError>;
     /// Removes and returns a ticket: only the first caller gets it.
-    async fn take_ticket(&self, secret_hash: &[u8; 32]) -> Result<Option<Ticket>, RecallError>;
+    async fn take_ticket(&self, secret_hash: &[u8; 32]) -> Result<Option<SiteTicket>, CacheReadError>;
 }
 
 /// A read-through cache of the members of organizations over `source`.
-pub struct OrgMembers<S = Postgres> {
-    recall: Recall<(OrgId, UserId), Membership>,
-    marks: Arc<Marks>,
+pub struct MembershipCache<S = PostgresSource> {
+    recall: ReadThroughCache<(OrgId, UserId), OrgMembership>,
+    marks: Arc<ChangeMarks>,
     source: S,
 }
 
-impl<S: Source> OrgMembers<S> {
+impl<S: RouteSource> MembershipCache<S> {
     /// Creates an empty cache over `source` with the capacity in `shares`. Changes that reach `marks` invalidate it.
-    pub fn new(marks: Arc<Marks>, source: S, shares: &Shares) -> Self {
-        let bounds = Bounds {
+    pub fn new(marks: Arc<ChangeMarks>, source: S, shares: &MemoryShares) -> Self {
+        let bounds = ReadThroughLimits {
             present: shares.members,
             usual: limits::MEMBERSHIP_BYTES,
             absent: shares.absences(),
@@ -55,25 +60,30 @@ impl<S: Source> OrgMembers<S> {
             back_off: limits::READ_BACK_OFF,
             failures: limits::FAILURES,
         };
-        Self { recall: Recall::new(marks.clone(), bounds), marks, source }
+        Self { recall: ReadThroughCache::new(marks.clone(), bounds), marks, source }
     }
 }
 
 #[async_trait]
-impl<S: Source> Members for OrgMembers<S> {
-    async fn membership(&self, org: &OrgId, user: &UserId, asker: Client) -> Result<Option<Membership>, RecallError> {
+impl<S: RouteSource> MemberLookup for MembershipCache<S> {
+    async fn membership(
+        &self,
+        org: &OrgId,
+        user: &UserId,
+        asker: Client,
+    ) -> Result<Option<OrgMembership>, CacheReadError> {
         let key = (org.clone(), user.clone());
         let read = |is_retry| async move {
             let read = self.source.membership(org, user, is_retry).await?;
             let reading = self.marks.reading(&read.extent, [org.as_str(), user.as_str(), user.as_str()]);
             let key = (org.clone(), user.clone());
-            Ok(Read { key, value: read.value, reading, bytes: limits::MEMBERSHIP_BYTES })
+            Ok(SourceRead { key, value: read.value, reading, bytes: limits::MEMBERSHIP_BYTES })
         };
         self.recall.find(&key, asker, read).await
     }
 
-    async fn take_ticket(&self, secret_hash: &[u8; 32]) -> Result<Option<Ticket>, RecallError> {
+    async fn take_ticket(&self, secret_hash: &[u8; 32]) -> Result<Option<SiteTicket>, CacheReadError> {
         let taken = tokio::time::timeout(limits::TICKET_WAIT, self.source.take_ticket(secret_hash)).await;
-        taken.unwrap_or_else(|_| Err(RecallError::Unreadable("timed out".into())))
+        taken.unwrap_or_else(|_| Err(CacheReadError::Unreadable("timed out".into())))
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! [`recall`] is the read-through cache, [`marks`] knows which readings are still current, [`follow`] receives changes,
 //! [`progress`] decides about them and raises marks, and [`awake`] detects when some may have been missed. SQL is in
-//! `db`. Start with [`recall`], then [`Routes::site`].
+//! `db`. Start with [`recall`], then [`RouteCache::site`].
 
 pub mod awake;
 pub mod certificates;
@@ -20,10 +20,10 @@ mod tests;
 mod unknown;
 
 pub use self::{
-    challenges::Challenges,
-    marks::{Marks, Moment, Reading},
-    members::{Members, Membership, OrgMembers},
-    recall::{RecallError, Recollection},
-    sites::{RecentDeployments, Routes},
-    source::{Postgres, Source},
+    challenges::ChallengeReader,
+    marks::{AppliedMoment, ChangeMarks, ChangeReading},
+    members::{MemberLookup, MembershipCache, OrgMembership},
+    recall::{CacheReadError, Cached},
+    sites::{RecentDeployments, RouteCache},
+    source::{PostgresSource, RouteSource},
 };

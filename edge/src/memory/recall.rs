@@ -2,7 +2,7 @@
 //!
 //! One reader reads a key that is not cached; others that request the same key wait for its result. A read is repeated
 //! if a change overtook it or it is of another epoch of the database. A failed read of a key is not repeated for a
-//! moment. Readers of different keys wait for each other only when [`Bounds::reads`], or one client's share, are in
+//! moment. Readers of different keys wait for each other only when [`ReadThroughLimits::reads`], or one client's share, are in
 //! progress; then clients take turns.
 //!
 //! Keys with a value and missing keys are cached separately, so that a flood of made-up keys evicts no real one. A
@@ -15,18 +15,18 @@ use std::{
     time::Duration,
 };
 
-use fairness::{Client, Turns};
+use fairness::{Client, TurnQueue};
 use quick_cache::{Equivalent, UnitWeighter, Weighter, sync::DefaultLifecycle};
 use tokio::time::{Instant, timeout};
 
-use super::marks::{Marks, Reading};
+use super::marks::{ChangeMarks, ChangeReading};
 
 /// The hasher is keyed, because strangers choose host names and tokens.
-type Cache<K, V, W = UnitWeighter> = quick_cache::sync::Cache<K, V, W, RandomState>;
+type KeyedCache<K, V, W = UnitWeighter> = quick_cache::sync::Cache<K, V, W, RandomState>;
 
 /// The limits of one cache.
 #[derive(Debug, Clone, Copy)]
-pub struct Bounds {
+pub struct ReadThroughLimits {
     /// Bytes of cached values, as reported by their reads.
     pub present: u64,
     /// Usual bytes of one cached value.
@@ -37,7 +37,7 @@ pub struct Bounds {
     pub present_life: Option<Duration>,
     /// Age at which a missing key is read again although nothing changed.
     pub absent_life: Option<Duration>,
-    /// Whether cached values end if changes could not be looked up for too long ([`Marks::has_lapsed`]).
+    /// Whether cached values end if changes could not be looked up for too long ([`ChangeMarks::has_lapsed`]).
     pub can_lapse: bool,
     /// Keys that are concurrently read or waited for. Beyond it requests fail.
     pub flights: usize,
@@ -59,7 +59,7 @@ pub struct Bounds {
 
 /// The result of a cache lookup.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Recollection<V> {
+pub enum Cached<V> {
     /// The key has this value.
     Present(V),
     /// The key has no value.
@@ -70,7 +70,7 @@ pub enum Recollection<V> {
 
 /// Why a key's value is not known. The client may retry soon.
 #[derive(Debug, Clone, thiserror::Error)]
-pub enum RecallError {
+pub enum CacheReadError {
     /// The source cannot be read.
     #[error("it cannot be read: {0}")]
     Unreadable(Arc<str>),
@@ -85,81 +85,81 @@ pub enum RecallError {
     TooManyUnknown(Duration),
 }
 
-pub(super) struct Read<K, V> {
+pub(super) struct SourceRead<K, V> {
     /// The key to cache it under. Nearly always the requested one.
     pub(super) key: K,
     pub(super) value: Option<V>,
     /// The position as of which it was read, and what overtakes it.
-    pub(super) reading: Reading,
+    pub(super) reading: ChangeReading,
     /// Bytes that the cached key and value take.
     pub(super) bytes: u64,
 }
 
 /// A read-through cache of `K` → `V`.
-pub struct Recall<K, V> {
-    marks: Arc<Marks>,
-    bounds: Bounds,
-    present: Cache<K, Remembered<V>, ByBytes>,
-    absent: Cache<K, Remembered<()>>,
-    failures: Cache<K, Instant>,
+pub struct ReadThroughCache<K, V> {
+    marks: Arc<ChangeMarks>,
+    bounds: ReadThroughLimits,
+    present: KeyedCache<K, CachedEntry<V>, EntryWeigher>,
+    absent: KeyedCache<K, CachedEntry<()>>,
+    failures: KeyedCache<K, Instant>,
     /// The turn of each key that is being read. An entry exists for as long as a request waits for it.
     flights: Mutex<HashMap<K, Arc<tokio::sync::Mutex<()>>>>,
-    askers: Turns<Client>,
-    reads: Turns<Client>,
+    askers: TurnQueue<Client>,
+    reads: TurnQueue<Client>,
 }
 
 #[derive(Clone)]
-struct Remembered<V> {
+struct CachedEntry<V> {
     value: V,
-    reading: Reading,
+    reading: ChangeReading,
     expires_at: Option<Instant>,
     bytes: u64,
 }
 
-impl<V> Remembered<V> {
-    fn new(value: V, reading: Reading, bytes: u64, life: Option<Duration>) -> Self {
+impl<V> CachedEntry<V> {
+    fn new(value: V, reading: ChangeReading, bytes: u64, life: Option<Duration>) -> Self {
         Self { value, reading, bytes, expires_at: life.map(|life| Instant::now() + life) }
     }
 }
 
 #[derive(Clone)]
-struct ByBytes;
+struct EntryWeigher;
 
-impl<K, V> Weighter<K, Remembered<V>> for ByBytes {
-    fn weight(&self, _: &K, known: &Remembered<V>) -> u64 {
+impl<K, V> Weighter<K, CachedEntry<V>> for EntryWeigher {
+    fn weight(&self, _: &K, known: &CachedEntry<V>) -> u64 {
         known.bytes
     }
 }
 
-impl RecallError {
+impl CacheReadError {
     /// Creates the error of a database that failed to read `what`, and counts it.
-    pub(super) fn database(what: &'static str, error: &sqlx::Error) -> Self {
+    pub(super) fn from_database(what: &'static str, error: &sqlx::Error) -> Self {
         crate::metrics::postgres_failed(what, error);
         Self::Unreadable(format!("{what}: {error}").into())
     }
 }
 
-impl<K: Eq + Hash + Clone, V: Clone> Recall<K, V> {
-    pub(super) fn new(marks: Arc<Marks>, bounds: Bounds) -> Self {
+impl<K: Eq + Hash + Clone, V: Clone> ReadThroughCache<K, V> {
+    pub(super) fn new(marks: Arc<ChangeMarks>, bounds: ReadThroughLimits) -> Self {
         Self {
             marks,
             bounds,
             present: cache(
                 usize::try_from(bounds.present / bounds.usual).unwrap_or(usize::MAX),
                 bounds.present,
-                ByBytes,
+                EntryWeigher,
             ),
             absent: cache(bounds.absent, bounds.absent as u64, UnitWeighter),
             failures: cache(bounds.failures, bounds.failures as u64, UnitWeighter),
             flights: Mutex::default(),
-            askers: Turns::new(fairness::Bounds {
+            askers: TurnQueue::new(fairness::TurnBounds {
                 // The limit of keys being read bounds their total.
                 total: usize::MAX,
                 share: bounds.askers_per_client,
                 waiting: 0,
                 waiting_share: 0,
             }),
-            reads: Turns::new(fairness::Bounds {
+            reads: TurnQueue::new(fairness::TurnBounds {
                 total: bounds.reads,
                 share: bounds.reads_per_client,
                 waiting: bounds.flights,
@@ -173,33 +173,33 @@ impl<K: Eq + Hash + Clone, V: Clone> Recall<K, V> {
     }
 
     /// Returns what is cached for `key`. Reads nothing.
-    pub(super) fn remembered<Q>(&self, key: &Q) -> Recollection<V>
+    pub(super) fn cached<Q>(&self, key: &Q) -> Cached<V>
     where
         Q: Hash + Equivalent<K> + ?Sized,
     {
         if (self.bounds.can_lapse && self.marks.has_lapsed()) || !self.marks.awake().is_awake() {
-            return Recollection::Unknown;
+            return Cached::Unknown;
         }
         if let Some(known) = self.present.get(key).filter(|known| self.is_current(known)) {
-            return Recollection::Present(known.value);
+            return Cached::Present(known.value);
         }
         match self.absent.get(key) {
-            Some(known) if self.is_current(&known) => Recollection::Absent,
-            _ => Recollection::Unknown,
+            Some(known) if self.is_current(&known) => Cached::Absent,
+            _ => Cached::Unknown,
         }
     }
 
     /// Returns the cached value of `key`, if it is current and no change of `name` is newer than it.
-    pub(super) fn remembered_for<Q>(&self, key: &Q, name: &str) -> Option<V>
+    pub(super) fn cached_for<Q>(&self, key: &Q, name: &str) -> Option<V>
     where
         Q: Hash + Equivalent<K> + ?Sized,
     {
         let known = self.present.get(key).filter(|_| self.marks.awake().is_awake())?;
-        (self.is_current(&known) && self.marks.is_untouched(&known.reading, name)).then_some(known.value)
+        (self.is_current(&known) && self.marks.is_current_for(&known.reading, name)).then_some(known.value)
     }
 
     /// Returns the last value of `key` that is still in memory, current or not.
-    pub(super) fn last_known<Q>(&self, key: &Q) -> Option<V>
+    pub(super) fn last_value<Q>(&self, key: &Q) -> Option<V>
     where
         Q: Hash + Equivalent<K> + ?Sized,
     {
@@ -214,11 +214,11 @@ impl<K: Eq + Hash + Clone, V: Clone> Recall<K, V> {
         key: &K,
         asker: Client,
         read: impl FnMut(bool) -> R,
-    ) -> Result<Option<V>, RecallError>
+    ) -> Result<Option<V>, CacheReadError>
     where
-        R: Future<Output = Result<Read<K, V>, RecallError>>,
+        R: Future<Output = Result<SourceRead<K, V>, CacheReadError>>,
     {
-        self.find_by(key, asker, || self.remembered(key), read).await
+        self.find_by(key, asker, || self.cached(key), read).await
     }
 
     /// Like [`Self::find`], for a key whose value may also be cached under another one: `look` does the cache lookup.
@@ -226,18 +226,18 @@ impl<K: Eq + Hash + Clone, V: Clone> Recall<K, V> {
         &self,
         key: &K,
         asker: Client,
-        look: impl Fn() -> Recollection<V>,
+        look: impl Fn() -> Cached<V>,
         read: impl FnMut(bool) -> R,
-    ) -> Result<Option<V>, RecallError>
+    ) -> Result<Option<V>, CacheReadError>
     where
-        R: Future<Output = Result<Read<K, V>, RecallError>>,
+        R: Future<Output = Result<SourceRead<K, V>, CacheReadError>>,
     {
         match look() {
-            Recollection::Present(value) => Ok(Some(value)),
-            Recollection::Absent => Ok(None),
-            Recollection::Unknown => timeout(self.bounds.wait, self.read_in_turn(key, asker, look, read))
+            Cached::Present(value) => Ok(Some(value)),
+            Cached::Absent => Ok(None),
+            Cached::Unknown => timeout(self.bounds.wait, self.read_in_turn(key, asker, look, read))
                 .await
-                .unwrap_or_else(|_| Err(RecallError::Unreadable("timed out".into()))),
+                .unwrap_or_else(|_| Err(CacheReadError::Unreadable("timed out".into()))),
         }
     }
 
@@ -245,42 +245,42 @@ impl<K: Eq + Hash + Clone, V: Clone> Recall<K, V> {
         &self,
         key: &K,
         asker: Client,
-        look: impl Fn() -> Recollection<V>,
+        look: impl Fn() -> Cached<V>,
         mut read: impl FnMut(bool) -> R,
-    ) -> Result<Option<V>, RecallError>
+    ) -> Result<Option<V>, CacheReadError>
     where
-        R: Future<Output = Result<Read<K, V>, RecallError>>,
+        R: Future<Output = Result<SourceRead<K, V>, CacheReadError>>,
     {
-        let _asker = self.askers.try_take(&asker).map_err(|_| RecallError::Busy)?;
+        let _asker = self.askers.try_take(&asker).map_err(|_| CacheReadError::Busy)?;
         // After a sleep, missed changes come first: the cache is not trusted before, and a replica may lack them.
-        self.marks.awake().woken().await;
+        self.marks.awake().wait_until_awake().await;
         let flight = self.join(key)?;
         let _turn = flight.turn.lock().await;
-        let _read = self.reads.take(&asker, self.bounds.wait).await.map_err(|_| RecallError::Busy)?;
+        let _read = self.reads.take(&asker, self.bounds.wait).await.map_err(|_| CacheReadError::Busy)?;
         // Others may have read the key, or failed to, while this request waited.
         match look() {
-            Recollection::Present(value) => return Ok(Some(value)),
-            Recollection::Absent => return Ok(None),
-            Recollection::Unknown => {}
+            Cached::Present(value) => return Ok(Some(value)),
+            Cached::Absent => return Ok(None),
+            Cached::Unknown => {}
         }
         if self.failures.get(key).is_some_and(|at| at.elapsed() < self.bounds.back_off) {
-            return Err(RecallError::Unreadable("it failed a moment ago".into()));
+            return Err(CacheReadError::Unreadable("it failed a moment ago".into()));
         }
         let found = self.read(&mut read).await;
         // A refused client says nothing about the key, which another may read immediately.
-        if !matches!(found, Ok(_) | Err(RecallError::TooManyUnknown(_))) {
+        if !matches!(found, Ok(_) | Err(CacheReadError::TooManyUnknown(_))) {
             self.failures.insert(key.clone(), Instant::now());
         }
         found
     }
 
-    async fn read<R>(&self, read: &mut impl FnMut(bool) -> R) -> Result<Option<V>, RecallError>
+    async fn read<R>(&self, read: &mut impl FnMut(bool) -> R) -> Result<Option<V>, CacheReadError>
     where
-        R: Future<Output = Result<Read<K, V>, RecallError>>,
+        R: Future<Output = Result<SourceRead<K, V>, CacheReadError>>,
     {
         for tried in 0..self.bounds.tries {
-            let Read { key, value, reading, bytes } = read(tried > 0).await?;
-            if Marks::is_foreign(&reading) {
+            let SourceRead { key, value, reading, bytes } = read(tried > 0).await?;
+            if ChangeMarks::is_foreign(&reading) {
                 // A replica may be of a former epoch. If Postgres itself is in another epoch than we are, settle that
                 // first: only then is it known what was lost, or is new.
                 if tried > 0 {
@@ -294,42 +294,42 @@ impl<K: Eq + Hash + Clone, V: Clone> Recall<K, V> {
                 return Ok(value);
             }
         }
-        Err(RecallError::Unsettled)
+        Err(CacheReadError::Unsettled)
     }
 
-    fn remember(&self, key: K, value: Option<V>, reading: Reading, bytes: u64) {
+    fn remember(&self, key: K, value: Option<V>, reading: ChangeReading, bytes: u64) {
         match value {
-            Some(value) => self.present.insert(key, Remembered::new(value, reading, bytes, self.bounds.present_life)),
-            None => self.absent.insert(key, Remembered::new((), reading, bytes, self.bounds.absent_life)),
+            Some(value) => self.present.insert(key, CachedEntry::new(value, reading, bytes, self.bounds.present_life)),
+            None => self.absent.insert(key, CachedEntry::new((), reading, bytes, self.bounds.absent_life)),
         }
     }
 
-    fn is_current<T>(&self, known: &Remembered<T>) -> bool {
+    fn is_current<T>(&self, known: &CachedEntry<T>) -> bool {
         self.marks.is_current(&known.reading) && known.expires_at.is_none_or(|at| Instant::now() < at)
     }
 
-    fn join<'r>(&'r self, key: &'r K) -> Result<Flight<'r, K>, RecallError> {
+    fn join<'r>(&'r self, key: &'r K) -> Result<KeyFlight<'r, K>, CacheReadError> {
         let mut open = lock(&self.flights);
         if let Some(turn) = open.get(key) {
-            return Ok(Flight { open: &self.flights, key, turn: turn.clone() });
+            return Ok(KeyFlight { open: &self.flights, key, turn: turn.clone() });
         }
         if open.len() >= self.bounds.flights {
-            return Err(RecallError::Busy);
+            return Err(CacheReadError::Busy);
         }
         let turn = Arc::<tokio::sync::Mutex<()>>::default();
         open.insert(key.clone(), turn.clone());
-        Ok(Flight { open: &self.flights, key, turn })
+        Ok(KeyFlight { open: &self.flights, key, turn })
     }
 }
 
 /// One request's part in reading a key. The last one removes the entry.
-struct Flight<'r, K: Eq + Hash> {
+struct KeyFlight<'r, K: Eq + Hash> {
     open: &'r Mutex<HashMap<K, Arc<tokio::sync::Mutex<()>>>>,
     key: &'r K,
     turn: Arc<tokio::sync::Mutex<()>>,
 }
 
-impl<K: Eq + Hash> Drop for Flight<'_, K> {
+impl<K: Eq + Hash> Drop for KeyFlight<'_, K> {
     fn drop(&mut self) {
         let mut open = lock(self.open);
         // The map's reference and this one: no other request can join while the map is locked.
@@ -343,7 +343,7 @@ fn cache<K: Eq + Hash, V: Clone, W: Weighter<K, V> + Clone>(
     entries: usize,
     weight: u64,
     weighter: W,
-) -> Cache<K, V, W> {
+) -> KeyedCache<K, V, W> {
     quick_cache::sync::Cache::with(entries, weight, weighter, RandomState::new(), DefaultLifecycle::default())
 }
 

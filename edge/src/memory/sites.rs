@@ -8,15 +8,15 @@ use std::{
 use async_trait::async_trait;
 use domain::{Clock, DeploymentId, ProjectId, addresses::HostKey, changes::AccountPlan, site::Site};
 use fairness::Client;
-use telemetry::{Line, Outage};
+use telemetry::{OutageLine, OutageLog};
 use tokio::{sync::Semaphore, time::timeout};
 
 use super::{
-    Marks, Postgres, RecallError, Recollection, Source,
-    recall::{Bounds, Read, Recall},
-    unknown::{self, Unknown},
+    CacheReadError, Cached, ChangeMarks, PostgresSource, RouteSource,
+    recall::{ReadThroughCache, ReadThroughLimits, SourceRead},
+    unknown::{self, UnknownCounter},
 };
-use crate::limits::{self, Shares};
+use crate::limits::{self, MemoryShares};
 
 /// Represents all visitors together where they share one client's limits.
 const EVERYBODY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
@@ -34,23 +34,23 @@ pub trait RecentDeployments: Send + Sync + 'static {
 }
 
 /// A read-through cache of the site of each host over `source`.
-pub struct Routes<S = Postgres> {
+pub struct RouteCache<S = PostgresSource> {
     /// Used by every request.
-    sites: Recall<Box<str>, Arc<Site>>,
-    recents: Recall<ProjectId, Arc<[DeploymentId]>>,
+    sites: ReadThroughCache<Box<str>, Arc<Site>>,
+    recents: ReadThroughCache<ProjectId, Arc<[DeploymentId]>>,
     /// Requested shares that do not exist: most shares are protected only by their names.
-    unknown_shares: Unknown,
-    marks: Arc<Marks>,
+    unknown_shares: UnknownCounter,
+    marks: Arc<ChangeMarks>,
     source: S,
     clock: Clock,
     /// Limits concurrent checks whether a deployment still exists.
     kept_looks: Semaphore,
 }
 
-impl<S: Source> Routes<S> {
+impl<S: RouteSource> RouteCache<S> {
     /// Creates an empty cache over `source` with the capacity in `shares`. Changes that reach `marks` invalidate it.
-    pub fn new(marks: Arc<Marks>, source: S, shares: &Shares, clock: Clock) -> Self {
-        let bounds = Bounds {
+    pub fn new(marks: Arc<ChangeMarks>, source: S, shares: &MemoryShares, clock: Clock) -> Self {
+        let bounds = ReadThroughLimits {
             present: shares.routes,
             usual: limits::SITE_BYTES,
             absent: shares.absences(),
@@ -66,7 +66,7 @@ impl<S: Source> Routes<S> {
             back_off: limits::READ_BACK_OFF,
             failures: limits::FAILURES,
         };
-        let recents_bounds = Bounds {
+        let recents_bounds = ReadThroughLimits {
             present: shares.recents,
             usual: limits::RECENT_BYTES + limits::USUAL_RECENT_BYTES,
             present_life: Some(limits::RECENTS_LIFE),
@@ -76,9 +76,9 @@ impl<S: Source> Routes<S> {
             ..bounds
         };
         Self {
-            sites: Recall::new(marks.clone(), bounds),
-            recents: Recall::new(marks.clone(), recents_bounds),
-            unknown_shares: Unknown::new(unknown::SHARES),
+            sites: ReadThroughCache::new(marks.clone(), bounds),
+            recents: ReadThroughCache::new(marks.clone(), recents_bounds),
+            unknown_shares: UnknownCounter::new(unknown::SHARES),
             marks,
             source,
             clock,
@@ -91,9 +91,9 @@ impl<S: Source> Routes<S> {
     }
 
     /// Returns what is cached for `host` (lower case, without port). An expired site is absent.
-    pub fn remembered(&self, host: &str) -> Recollection<Arc<Site>> {
-        match self.sites.remembered(host) {
-            Recollection::Present(site) if self.is_over(&site) => Recollection::Absent,
+    pub fn cached(&self, host: &str) -> Cached<Arc<Site>> {
+        match self.sites.cached(host) {
+            Cached::Present(site) if self.is_expired(&site) => Cached::Absent,
             other => other,
         }
     }
@@ -101,14 +101,14 @@ impl<S: Source> Routes<S> {
     /// Returns the site at `host`, which is `key`, for a visit of `asker`; `None` if there is none or it has expired.
     ///
     /// An asker that has requested too many missing shares gets only cached ones.
-    pub async fn site(&self, host: &str, key: &HostKey, asker: Client) -> Result<Option<Arc<Site>>, RecallError> {
+    pub async fn site(&self, host: &str, key: &HostKey, asker: Client) -> Result<Option<Arc<Site>>, CacheReadError> {
         let name: Box<str> = host.into();
         // Refused clients do not need a turn.
-        if matches!(key, HostKey::Share(_)) && matches!(self.sites.remembered(host), Recollection::Unknown) {
-            self.admit_to_shares(asker)?;
+        if matches!(key, HostKey::Share(_)) && matches!(self.sites.cached(host), Cached::Unknown) {
+            self.admit_share_lookup(asker)?;
         }
         let site = self.sites.find(&name, asker, |is_retry| self.read_site_for(asker, &name, key, is_retry)).await?;
-        Ok(site.filter(|site| !self.is_over(site)))
+        Ok(site.filter(|site| !self.is_expired(site)))
     }
 
     /// Reads a site in `asker`'s turn, and checks its limit there, so that concurrent requests exceed it by few.
@@ -118,10 +118,10 @@ impl<S: Source> Routes<S> {
         host: &str,
         key: &HostKey,
         is_retry: bool,
-    ) -> Result<Read<Box<str>, Arc<Site>>, RecallError> {
+    ) -> Result<SourceRead<Box<str>, Arc<Site>>, CacheReadError> {
         let is_share = matches!(key, HostKey::Share(_));
         if is_share && !is_retry {
-            self.admit_to_shares(asker)?;
+            self.admit_share_lookup(asker)?;
         }
         let read = self.read_site(host, key, is_retry).await?;
         if is_share && !is_retry && read.value.is_none() {
@@ -130,8 +130,8 @@ impl<S: Source> Routes<S> {
         Ok(read)
     }
 
-    fn admit_to_shares(&self, asker: Client) -> Result<(), RecallError> {
-        self.unknown_shares.admit(asker).map_err(RecallError::TooManyUnknown)
+    fn admit_share_lookup(&self, asker: Client) -> Result<(), CacheReadError> {
+        self.unknown_shares.admit(asker).map_err(CacheReadError::TooManyUnknown)
     }
 
     async fn read_site(
@@ -139,14 +139,14 @@ impl<S: Source> Routes<S> {
         host: &str,
         key: &HostKey,
         is_retry: bool,
-    ) -> Result<Read<Box<str>, Arc<Site>>, RecallError> {
+    ) -> Result<SourceRead<Box<str>, Arc<Site>>, CacheReadError> {
         let read = self.source.site(key, is_retry).await?;
         let label = key.label();
         let subject = read.value.as_ref().map_or(label.as_str(), |site| site.project.as_str());
         let plan = read.value.as_ref().map(|site| AccountPlan::from(site.owner.account().clone()));
         let reading =
             self.marks.reading(&read.extent, [subject, &label, plan.as_ref().map_or(&label, AccountPlan::as_str)]);
-        Ok(Read { key: host.into(), value: read.value.map(Arc::new), reading, bytes: limits::SITE_BYTES })
+        Ok(SourceRead { key: host.into(), value: read.value.map(Arc::new), reading, bytes: limits::SITE_BYTES })
     }
 
     /// Returns the project's recent deployments, newest first, for open tabs; empty if they cannot be read.
@@ -155,8 +155,8 @@ impl<S: Source> Routes<S> {
         {
             Ok(recent) => recent.unwrap_or_default(),
             Err(error) => {
-                static UNREAD: Outage = Outage::new();
-                if let Some(Line { left_out, .. }) = UNREAD.fails() {
+                static UNREAD: OutageLog = OutageLog::new();
+                if let Some(OutageLine { left_out, .. }) = UNREAD.record_failure() {
                     tracing::warn!(%error, project = project.as_str(), left_out, "recent deployments cannot be read");
                 }
                 Arc::default()
@@ -168,12 +168,12 @@ impl<S: Source> Routes<S> {
         &self,
         project: &ProjectId,
         is_retry: bool,
-    ) -> Result<Read<ProjectId, Arc<[DeploymentId]>>, RecallError> {
+    ) -> Result<SourceRead<ProjectId, Arc<[DeploymentId]>>, CacheReadError> {
         let read = self.source.recent(project, self.clock.now(), is_retry).await?;
         let reading = self.marks.reading(&read.extent, [project.as_str(); 3]);
         let value: Arc<[DeploymentId]> = read.value.into();
         let bytes = limits::RECENT_BYTES + size_of_val(&*value) as u64;
-        Ok(Read { key: project.clone(), value: Some(value), reading, bytes })
+        Ok(SourceRead { key: project.clone(), value: Some(value), reading, bytes })
     }
 
     async fn is_kept(&self, id: &DeploymentId) -> bool {
@@ -185,13 +185,13 @@ impl<S: Source> Routes<S> {
     }
 
     /// Checked at every request, not when the site is read.
-    fn is_over(&self, site: &Site) -> bool {
+    fn is_expired(&self, site: &Site) -> bool {
         site.expires_at.is_some_and(|at| at <= self.clock.now())
     }
 }
 
 #[async_trait]
-impl<S: Source> RecentDeployments for Routes<S> {
+impl<S: RouteSource> RecentDeployments for RouteCache<S> {
     async fn recent(&self, project: &ProjectId) -> Arc<[DeploymentId]> {
         Self::recent(self, project).await
     }

@@ -7,14 +7,14 @@ use std::{
 };
 
 use db::{
-    edges::routes::{AsOf, Extent},
-    sign_in::gate_tickets::Ticket,
+    edges::routes::{AsOf, SnapshotExtent},
+    sign_in::gate_tickets::SiteTicket,
 };
 use domain::{
-    Clock, DeploymentId, Epoch, OrgId, Position, ProjectId, Timestamp, UserId,
+    ChangePosition, Clock, DeploymentId, Epoch, OrgId, ProjectId, Timestamp, UserId,
     addresses::HostKey,
-    changes::{RouteChange, Subject},
-    site::{Gate, Site, SiteKind},
+    changes::{ChangeSubject, RouteChange},
+    site::{Site, SiteGate, SiteKind},
 };
 
 use super::*;
@@ -39,7 +39,7 @@ fn site(access_version: i64) -> Site {
         deployment: None,
         live: None,
         kind: SiteKind::Live,
-        gate: Gate::Public,
+        gate: SiteGate::Public,
         access_version,
         expires_at: None,
         suspended: None,
@@ -53,37 +53,37 @@ fn epoch(name: &str) -> Epoch {
 }
 
 /// A position in the epoch that the world starts with.
-fn at(seq: i64) -> Position {
-    Position { epoch: epoch("first"), seq }
+fn at(seq: i64) -> ChangePosition {
+    ChangePosition { epoch: epoch("first"), seq }
 }
 
 /// The extent of a reading made when every change had a number.
-fn until(position: Position) -> Extent {
-    Extent { end: position.seq, position }
+fn until(position: ChangePosition) -> SnapshotExtent {
+    SnapshotExtent { end: position.seq, position }
 }
 
-fn changed(seq: i64, subject: Subject, hosts: &[&str]) -> RouteChange {
+fn changed(seq: i64, subject: ChangeSubject, hosts: &[&str]) -> RouteChange {
     let hosts = hosts.iter().map(|&host| host.to_owned()).collect();
     RouteChange { seq, subject, hosts, epoch: Some(epoch("first")), nonce: Some(10 * seq) }
 }
 
 fn change(seq: i64, hosts: &[&str]) -> RouteChange {
-    changed(seq, Subject::Project(project()), hosts)
+    changed(seq, ChangeSubject::Project(project()), hosts)
 }
 
-type Answer = Box<dyn FnOnce() -> Result<AsOf<Option<Site>>, RecallError> + Send>;
-type PlaceAnswer = Box<dyn FnOnce() -> Result<AsOf<Option<Membership>>, RecallError> + Send>;
+type ScriptedAnswer = Box<dyn FnOnce() -> Result<AsOf<Option<Site>>, CacheReadError> + Send>;
+type PlaceAnswer = Box<dyn FnOnce() -> Result<AsOf<Option<OrgMembership>>, CacheReadError> + Send>;
 
 /// Returns the prepared results, one per read. A result may run code first, as if it happened during the read.
 #[derive(Default)]
-struct Script {
-    answers: StdMutex<VecDeque<Answer>>,
+struct ScriptedSource {
+    answers: StdMutex<VecDeque<ScriptedAnswer>>,
     places: StdMutex<VecDeque<PlaceAnswer>>,
     reads: AtomicUsize,
 }
 
-impl Source for Arc<Script> {
-    async fn site(&self, _: &HostKey, _: bool) -> Result<AsOf<Option<Site>>, RecallError> {
+impl RouteSource for Arc<ScriptedSource> {
+    async fn site(&self, _: &HostKey, _: bool) -> Result<AsOf<Option<Site>>, CacheReadError> {
         self.reads.fetch_add(1, Ordering::SeqCst);
         // Lets other tasks reach this point.
         tokio::task::yield_now().await;
@@ -91,42 +91,42 @@ impl Source for Arc<Script> {
         answer()
     }
 
-    async fn membership(&self, _: &OrgId, _: &UserId, _: bool) -> Result<AsOf<Option<Membership>>, RecallError> {
+    async fn membership(&self, _: &OrgId, _: &UserId, _: bool) -> Result<AsOf<Option<OrgMembership>>, CacheReadError> {
         self.reads.fetch_add(1, Ordering::SeqCst);
         tokio::task::yield_now().await;
         let answer = self.places.lock().unwrap().pop_front().expect("a read that the test did not foresee");
         answer()
     }
 
-    async fn take_ticket(&self, _: &[u8; 32]) -> Result<Option<Ticket>, RecallError> {
-        Err(RecallError::Unsettled)
+    async fn take_ticket(&self, _: &[u8; 32]) -> Result<Option<SiteTicket>, CacheReadError> {
+        Err(CacheReadError::Unsettled)
     }
 
-    async fn recent(&self, _: &ProjectId, _: Timestamp, _: bool) -> Result<AsOf<Vec<DeploymentId>>, RecallError> {
-        Err(RecallError::Unsettled)
+    async fn recent(&self, _: &ProjectId, _: Timestamp, _: bool) -> Result<AsOf<Vec<DeploymentId>>, CacheReadError> {
+        Err(CacheReadError::Unsettled)
     }
 
-    async fn is_kept(&self, _: &DeploymentId) -> Result<bool, RecallError> {
-        Err(RecallError::Unsettled)
+    async fn is_kept(&self, _: &DeploymentId) -> Result<bool, CacheReadError> {
+        Err(CacheReadError::Unsettled)
     }
 }
 
 struct World {
-    routes: Routes<Arc<Script>>,
-    members: OrgMembers<Arc<Script>>,
-    marks: Arc<Marks>,
-    script: Arc<Script>,
+    routes: RouteCache<Arc<ScriptedSource>>,
+    members: MembershipCache<Arc<ScriptedSource>>,
+    marks: Arc<ChangeMarks>,
+    script: Arc<ScriptedSource>,
 }
 
 impl World {
     fn new() -> Self {
-        let marks = Arc::<Marks>::default();
+        let marks = Arc::<ChangeMarks>::default();
         marks.begin(epoch("first"));
-        let script = Arc::new(Script::default());
+        let script = Arc::new(ScriptedSource::default());
         let clock = Clock::from_fn(|| Timestamp::from_unix_millis(1_000_000));
-        let shares = crate::limits::Shares::least();
-        let members = OrgMembers::new(marks.clone(), script.clone(), &shares);
-        Self { routes: Routes::new(marks.clone(), script.clone(), &shares, clock), members, marks, script }
+        let shares = crate::limits::MemoryShares::least();
+        let members = MembershipCache::new(marks.clone(), script.clone(), &shares);
+        Self { routes: RouteCache::new(marks.clone(), script.clone(), &shares, clock), members, marks, script }
     }
 
     fn answer(&self, seq: i64, value: Option<Site>) {
@@ -137,8 +137,8 @@ impl World {
         self.answer_at(at(seq), value, first);
     }
 
-    fn answer_at(&self, position: Position, value: Option<Site>, first: impl FnOnce() + Send + 'static) {
-        let answer: Answer = Box::new(move || {
+    fn answer_at(&self, position: ChangePosition, value: Option<Site>, first: impl FnOnce() + Send + 'static) {
+        let answer: ScriptedAnswer = Box::new(move || {
             first();
             Ok(AsOf { value, extent: until(position) })
         });
@@ -181,7 +181,7 @@ async fn a_change_of_the_owners_plan_is_read_anew_and_one_of_another_is_not() {
     world.answer(1, Some(site(1)));
     world.answer(3, Some(site(2)));
     assert_eq!(world.version().await, Some(1));
-    let plan_of = |owner: &str| Subject::from(&owner.parse::<domain::Account>().unwrap());
+    let plan_of = |owner: &str| ChangeSubject::from(&owner.parse::<domain::Account>().unwrap());
     for (seq, owner, version) in [(2, "usr_00000000000000000bob", 1), (3, "usr_00000000000000000ada", 2)] {
         world.marks.apply(&changed(seq, plan_of(owner), &[]));
         assert_eq!(world.version().await, Some(version), "{owner}");
@@ -217,7 +217,7 @@ async fn a_host_that_another_project_took_over_is_read_anew() {
     world.answer(2, Some(site(9)));
     assert_eq!(world.version().await, Some(1));
     let other = "prj_000000000000000other".parse().unwrap();
-    world.marks.apply(&changed(2, Subject::Project(other), &["blog"]));
+    world.marks.apply(&changed(2, ChangeSubject::Project(other), &["blog"]));
     assert_eq!(world.version().await, Some(9));
 }
 
@@ -227,13 +227,13 @@ async fn a_share_ends_by_the_clock_without_a_change() {
     let now = Timestamp::from_unix_millis(1_000_000);
     world.answer(1, Some(Site { expires_at: Some(now), ..site(1) }));
     assert_eq!(world.version().await, None);
-    assert_eq!(world.routes.remembered(HOST), Recollection::Absent);
+    assert_eq!(world.routes.cached(HOST), Cached::Absent);
 }
 
 #[tokio::test]
 async fn a_failed_read_is_not_repeated_for_everybody_who_waits() {
     let world = World::new();
-    world.script.answers.lock().unwrap().push_back(Box::new(|| Err(RecallError::Unreadable("away".into()))));
+    world.script.answers.lock().unwrap().push_back(Box::new(|| Err(CacheReadError::Unreadable("away".into()))));
     let asked: Vec<_> = (0..50).map(|_| world.routes.site(HOST, key_static(), asker())).collect();
     assert!(futures_util::future::join_all(asked).await.iter().all(Result::is_err));
     assert_eq!(world.reads(), 1);
@@ -253,7 +253,7 @@ impl World {
     }
 
     fn place_after(&self, seq: i64, gate_version: Option<i64>, first: impl FnOnce() + Send + 'static) {
-        let value = gate_version.map(|gate_version| Membership { gate_version });
+        let value = gate_version.map(|gate_version| OrgMembership { gate_version });
         let answer: PlaceAnswer = Box::new(move || {
             first();
             Ok(AsOf { value, extent: until(at(seq)) })
@@ -273,15 +273,15 @@ async fn a_membership_is_remembered_until_the_org_or_the_person_changes() {
     let asked: Vec<_> = (0..50).map(|_| world.gate_version()).collect();
     assert!(futures_util::future::join_all(asked).await.iter().all(|version| *version == Some(1)));
     assert_eq!(world.reads(), 1);
-    world.marks.apply(&changed(2, Subject::User(member()), &[]));
+    world.marks.apply(&changed(2, ChangeSubject::User(member()), &[]));
     world.place(2, Some(2));
     assert_eq!(world.gate_version().await, Some(2));
-    world.marks.apply(&changed(3, Subject::Org(org()), &[]));
+    world.marks.apply(&changed(3, ChangeSubject::Org(org()), &[]));
     world.place(3, None);
     assert_eq!(world.gate_version().await, None);
     assert_eq!(world.gate_version().await, None);
     assert_eq!(world.reads(), 3);
-    let elsewhere = changed(4, Subject::Org("org_0000000000000000else".parse().unwrap()), &[]);
+    let elsewhere = changed(4, ChangeSubject::Org("org_0000000000000000else".parse().unwrap()), &[]);
     world.marks.apply(&elsewhere);
     assert_eq!(world.gate_version().await, None);
 }
@@ -290,7 +290,7 @@ async fn a_membership_is_remembered_until_the_org_or_the_person_changes() {
 async fn a_membership_read_before_its_end_is_never_believed_after_it() {
     let world = World::new();
     let marks = world.marks.clone();
-    let ends = changed(2, Subject::Org(org()), &[]);
+    let ends = changed(2, ChangeSubject::Org(org()), &[]);
     world.place_after(1, Some(1), move || marks.apply(&ends));
     world.place(2, None);
     assert_eq!(world.gate_version().await, None);
@@ -308,20 +308,20 @@ async fn another_database_empties_the_memory() {
     world.marks.start_over(epoch("first"));
     world.answer(3, Some(site(1)));
     assert_eq!(world.version().await, Some(1));
-    assert_eq!(world.routes.remembered(HOST), Recollection::Present(Arc::new(site(1))));
+    assert_eq!(world.routes.cached(HOST), Cached::Present(Arc::new(site(1))));
     world.marks.forget_before(4);
-    assert_eq!(world.routes.remembered(HOST), Recollection::Unknown);
+    assert_eq!(world.routes.cached(HOST), Cached::Unknown);
     world.answer(4, Some(site(1)));
     assert_eq!(world.version().await, Some(1));
     world.marks.set_lapsed(true);
-    assert_eq!(world.routes.remembered(HOST), Recollection::Unknown);
+    assert_eq!(world.routes.cached(HOST), Cached::Unknown);
 }
 
 #[tokio::test]
 async fn made_up_hosts_whose_reads_fail_refuse_no_other_host() {
     let world = World::new();
     for number in 0..200 {
-        world.script.answers.lock().unwrap().push_back(Box::new(|| Err(RecallError::Unreadable("away".into()))));
+        world.script.answers.lock().unwrap().push_back(Box::new(|| Err(CacheReadError::Unreadable("away".into()))));
         assert!(world.routes.site(&format!("none{number}.svc.localhost"), &key(), asker()).await.is_err());
     }
     world.answer(1, Some(site(1)));
@@ -333,7 +333,7 @@ async fn a_change_of_an_unknown_kind_ends_the_hosts_that_it_names_and_nothing_el
     let world = World::new();
     world.answer(1, Some(site(1)));
     assert_eq!(world.version().await, Some(1));
-    let newer = |seq, hosts| changed(seq, Subject::Unknown("rgn_0123456789abcdefghij".into()), hosts);
+    let newer = |seq, hosts| changed(seq, ChangeSubject::Unknown("rgn_0123456789abcdefghij".into()), hosts);
     world.marks.apply(&newer(2, &[]));
     assert_eq!(world.version().await, Some(1));
     world.marks.apply(&newer(3, &["blog"]));
@@ -346,24 +346,24 @@ async fn a_change_of_an_unknown_kind_ends_the_hosts_that_it_names_and_nothing_el
 async fn a_reading_of_another_epoch_is_read_again_and_never_remembered() {
     let world = World::new();
     // A replica of a former epoch with a higher number.
-    world.answer_at(Position { epoch: epoch("former"), seq: 900 }, Some(site(9)), || {});
+    world.answer_at(ChangePosition { epoch: epoch("former"), seq: 900 }, Some(site(9)), || {});
     world.answer(1, Some(site(1)));
     assert_eq!(world.version().await, Some(1));
-    assert_eq!(world.routes.remembered(HOST), Recollection::Present(Arc::new(site(1))));
+    assert_eq!(world.routes.cached(HOST), Cached::Present(Arc::new(site(1))));
     assert_eq!(world.reads(), 2);
 }
 
 #[tokio::test]
 async fn a_reading_of_an_epoch_that_nobody_knows_yet_waits_until_postgres_was_asked() {
     let world = World::new();
-    let next = Position { epoch: epoch("next"), seq: 2 };
+    let next = ChangePosition { epoch: epoch("next"), seq: 2 };
     for _ in 0..3 {
         world.answer_at(next.clone(), Some(site(2)), || {});
     }
     let follower = async {
-        world.marks.look_wanted().await;
+        world.marks.look_requested().await;
         assert!(world.marks.adopt(&next, 1));
-        world.marks.note_look();
+        world.marks.notify_looked();
     };
     let (version, ()) = futures_util::future::join(world.version(), follower).await;
     assert_eq!(version, Some(2));

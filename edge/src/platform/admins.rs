@@ -17,25 +17,25 @@ use crate::limits;
 
 /// The addresses of the admins, as `edge.admin_upstreams` lists them: `host:port` each.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Upstreams(Vec<String>);
+pub struct AdminUpstreams(Vec<String>);
 
 /// The configured admins: every address of every name is one.
-pub(super) struct Admins {
-    upstreams: watch::Sender<Upstreams>,
-    list: ArcSwap<Vec<Arc<Admin>>>,
+pub(super) struct AdminPool {
+    upstreams: watch::Sender<AdminUpstreams>,
+    list: ArcSwap<Vec<Arc<AdminEndpoint>>>,
     next: AtomicUsize,
 }
 
-pub(super) struct Admin {
+pub(super) struct AdminEndpoint {
     address: SocketAddr,
-    state: watch::Sender<State>,
+    state: watch::Sender<AdminState>,
     /// Whether it has reported that it is stopping, and has not come back since.
     is_leaving: AtomicBool,
 }
 
 /// The result of an admin's last health check, from best to worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum State {
+pub(super) enum AdminState {
     /// It reports that it is healthy, or was not checked yet.
     Healthy,
     /// It reports that it is unhealthy: it cannot reach a dependency.
@@ -50,7 +50,7 @@ pub(super) enum State {
     Hung,
 }
 
-impl Upstreams {
+impl AdminUpstreams {
     /// Parses the names. Fails if one of them is not `host:port`.
     pub fn parse(names: &[String]) -> io::Result<Self> {
         for name in names {
@@ -67,16 +67,16 @@ impl Upstreams {
     }
 }
 
-impl Admins {
-    pub(super) fn new(upstreams: Upstreams) -> Self {
+impl AdminPool {
+    pub(super) fn new(upstreams: AdminUpstreams) -> Self {
         // IP addresses need no resolver: they are available from the start.
-        let literal = upstreams.literal().map(|address| Arc::new(Admin::new(address)));
+        let literal = upstreams.literal().map(|address| Arc::new(AdminEndpoint::new(address)));
         let list = ArcSwap::from_pointee(literal.collect::<Vec<_>>());
         Self { upstreams: watch::Sender::new(upstreams), list, next: AtomicUsize::new(0) }
     }
 
     /// Replaces the upstreams: IP addresses immediately, names once they are resolved.
-    pub(super) fn use_upstreams(&self, upstreams: Upstreams) {
+    pub(super) fn use_upstreams(&self, upstreams: AdminUpstreams) {
         self.upstreams.send_if_modified(|before| {
             let is_new = *before != upstreams;
             if is_new {
@@ -87,7 +87,7 @@ impl Admins {
         });
     }
 
-    pub(super) fn upstreams(&self) -> watch::Receiver<Upstreams> {
+    pub(super) fn upstreams(&self) -> watch::Receiver<AdminUpstreams> {
         self.upstreams.subscribe()
     }
 
@@ -113,11 +113,11 @@ impl Admins {
     /// Replaces the addresses. Admins that were there before keep their state.
     fn replace(&self, addresses: impl Iterator<Item = SocketAddr>) {
         let before = self.list.load();
-        let mut list: Vec<Arc<Admin>> = Vec::new();
+        let mut list: Vec<Arc<AdminEndpoint>> = Vec::new();
         for address in addresses {
             if list.iter().all(|admin| admin.address != address) {
                 let known = before.iter().find(|admin| admin.address == address);
-                list.push(known.cloned().unwrap_or_else(|| Arc::new(Admin::new(address))));
+                list.push(known.cloned().unwrap_or_else(|| Arc::new(AdminEndpoint::new(address))));
             }
         }
         if !list.is_empty() {
@@ -125,12 +125,12 @@ impl Admins {
         }
     }
 
-    pub(super) fn all(&self) -> Arc<Vec<Arc<Admin>>> {
+    pub(super) fn all(&self) -> Arc<Vec<Arc<AdminEndpoint>>> {
         self.list.load_full()
     }
 
     /// Returns the next admin in the best state that is not in `tried`, even a bad one: its state may be wrong.
-    pub(super) fn choose(&self, tried: &[Arc<Admin>]) -> Option<Arc<Admin>> {
+    pub(super) fn choose(&self, tried: &[Arc<AdminEndpoint>]) -> Option<Arc<AdminEndpoint>> {
         let list = self.list.load();
         let start = self.next.fetch_add(1, Ordering::Relaxed);
         let untried = (0..list.len())
@@ -139,39 +139,39 @@ impl Admins {
         untried.min_by_key(|admin| admin.state()).cloned()
     }
 
-    pub(super) fn has_healthy(&self, tried: &[Arc<Admin>]) -> bool {
-        let is_other = |admin: &&Arc<Admin>| tried.iter().all(|tried| !Arc::ptr_eq(tried, admin));
-        self.list.load().iter().filter(is_other).any(|admin| admin.state() == State::Healthy)
+    pub(super) fn has_healthy(&self, tried: &[Arc<AdminEndpoint>]) -> bool {
+        let is_other = |admin: &&Arc<AdminEndpoint>| tried.iter().all(|tried| !Arc::ptr_eq(tried, admin));
+        self.list.load().iter().filter(is_other).any(|admin| admin.state() == AdminState::Healthy)
     }
 }
 
-impl Admin {
+impl AdminEndpoint {
     fn new(address: SocketAddr) -> Self {
-        Self { address, state: watch::Sender::new(State::Healthy), is_leaving: AtomicBool::new(false) }
+        Self { address, state: watch::Sender::new(AdminState::Healthy), is_leaving: AtomicBool::new(false) }
     }
 
     pub(super) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    pub(super) fn state(&self) -> State {
+    pub(super) fn state(&self) -> AdminState {
         *self.state.borrow()
     }
 
-    pub(super) fn set_state(&self, state: State) {
+    pub(super) fn set_state(&self, state: AdminState) {
         match state {
-            State::Draining => self.is_leaving.store(true, Ordering::Relaxed),
-            State::Healthy | State::Unwell => self.is_leaving.store(false, Ordering::Relaxed),
+            AdminState::Draining => self.is_leaving.store(true, Ordering::Relaxed),
+            AdminState::Healthy | AdminState::Unwell => self.is_leaving.store(false, Ordering::Relaxed),
             // It has stopped listening, or is slow to stop.
-            State::Unreachable | State::Silent | State::Hung => {}
+            AdminState::Unreachable | AdminState::Silent | AdminState::Hung => {}
         }
         self.state.send_if_modified(|before| std::mem::replace(before, state) != state);
     }
 
     pub(super) fn mark_unreachable(&self) {
         self.state.send_if_modified(|state| {
-            let is_news = *state < State::Unreachable;
-            *state = (*state).max(State::Unreachable);
+            let is_news = *state < AdminState::Unreachable;
+            *state = (*state).max(AdminState::Unreachable);
             is_news
         });
     }
@@ -182,22 +182,22 @@ impl Admin {
     }
 
     pub(super) async fn silent(&self) {
-        self.at_least(State::Silent).await;
+        self.at_least(AdminState::Silent).await;
     }
 
     /// Waits until it counts as hung.
     pub(super) async fn hung(&self) {
-        self.at_least(State::Hung).await;
+        self.at_least(AdminState::Hung).await;
     }
 
-    async fn at_least(&self, worst: State) {
+    async fn at_least(&self, worst: AdminState) {
         let mut state = self.state.subscribe();
         // The sender is in `self`, so it is not dropped meanwhile.
         let _ = state.wait_for(|state| *state >= worst).await;
     }
 }
 
-impl fmt::Debug for Admin {
+impl fmt::Debug for AdminEndpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Admin({}, {:?})", self.address, self.state())
     }
@@ -207,12 +207,12 @@ impl fmt::Debug for Admin {
 mod tests {
     use super::*;
 
-    fn admins(names: &[&str]) -> Admins {
-        Admins::new(upstreams(names))
+    fn admins(names: &[&str]) -> AdminPool {
+        AdminPool::new(upstreams(names))
     }
 
-    fn upstreams(names: &[&str]) -> Upstreams {
-        Upstreams::parse(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).unwrap()
+    fn upstreams(names: &[&str]) -> AdminUpstreams {
+        AdminUpstreams::parse(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).unwrap()
     }
 
     fn addresses(of: &str) -> impl Iterator<Item = SocketAddr> {
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn a_name_without_a_port_is_refused() {
         for wrong in ["admin", "admin:", ":8081", "10.0.0.1", "admin:http"] {
-            assert!(Upstreams::parse(&[wrong.to_owned()]).is_err(), "{wrong}");
+            assert!(AdminUpstreams::parse(&[wrong.to_owned()]).is_err(), "{wrong}");
         }
         assert!(admins(&["admin:8081"]).choose(&[]).is_none());
         assert!(admins(&["[::1]:8081"]).choose(&[]).is_some());
@@ -260,14 +260,14 @@ mod tests {
     fn a_healthy_one_is_chosen_and_any_when_there_is_none() {
         let admins = admins(&["10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1"]);
         let all = admins.all();
-        all[0].set_state(State::Hung);
-        all[1].set_state(State::Unwell);
+        all[0].set_state(AdminState::Hung);
+        all[1].set_state(AdminState::Unwell);
         let mut tried = Vec::new();
         while let Some(admin) = admins.choose(&tried) {
             tried.push(admin);
         }
         let order: Vec<_> = tried.iter().map(|admin| admin.state()).collect();
-        assert_eq!(order, [State::Healthy, State::Unwell, State::Hung]);
+        assert_eq!(order, [AdminState::Healthy, AdminState::Unwell, AdminState::Hung]);
         assert!(admins.has_healthy(&[]) && !admins.has_healthy(&tried[..1]));
     }
 
@@ -276,15 +276,21 @@ mod tests {
         let admins = admins(&["10.0.0.1:1"]);
         let admin = admins.choose(&[]).unwrap();
         let mut leaving = Vec::new();
-        for state in [State::Unreachable, State::Draining, State::Unreachable, State::Hung, State::Healthy] {
+        for state in [
+            AdminState::Unreachable,
+            AdminState::Draining,
+            AdminState::Unreachable,
+            AdminState::Hung,
+            AdminState::Healthy,
+        ] {
             admin.set_state(state);
             leaving.push(admin.is_leaving());
         }
         assert_eq!(leaving, [false, true, true, true, false]);
         admin.mark_unreachable();
-        assert_eq!(admin.state(), State::Unreachable);
-        admin.set_state(State::Hung);
+        assert_eq!(admin.state(), AdminState::Unreachable);
+        admin.set_state(AdminState::Hung);
         admin.mark_unreachable();
-        assert_eq!(admin.state(), State::Hung);
+        assert_eq!(admin.state(), AdminState::Hung);
     }
 }

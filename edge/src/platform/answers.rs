@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri, header};
 
 use crate::{
-    http::{Fault, SiteBody, X_REQUEST_ID, accepts_html, pages},
+    http::{HttpFault, SiteBody, X_REQUEST_ID, accepts_html, pages},
     limits,
 };
 
@@ -12,7 +12,7 @@ use crate::{
 const HEALTH_PATHS: [&str; 2] = ["/health", "/api/health"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Failure {
+pub(super) enum PlatformFailure {
     /// No admin is reachable.
     NoAdmin,
     /// The admin disconnected, and may have processed the request.
@@ -24,7 +24,7 @@ pub(super) enum Failure {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Asked {
+pub(super) struct AnswerContext {
     is_head: bool,
     is_health: bool,
     wants_page: bool,
@@ -32,38 +32,38 @@ pub(super) struct Asked {
     id: HeaderValue,
 }
 
-impl Asked {
+impl AnswerContext {
     pub(super) fn is_health(&self) -> bool {
         self.is_health
     }
 
-    pub(super) fn of(method: &Method, uri: &Uri, headers: &HeaderMap, id: HeaderValue) -> Self {
+    pub(super) fn from_request(method: &Method, uri: &Uri, headers: &HeaderMap, id: HeaderValue) -> Self {
         let is_health = HEALTH_PATHS.contains(&uri.path());
         Self { is_head: method == Method::HEAD, is_health, wants_page: accepts_html(headers), id }
     }
 
-    pub(super) fn failed(&self, failure: Failure) -> Response<SiteBody> {
+    pub(super) fn failure_response(&self, failure: PlatformFailure) -> Response<SiteBody> {
         let mut response = match failure {
             // Health responses have no error envelope, like admin's own.
             _ if self.is_health => json(StatusCode::SERVICE_UNAVAILABLE, r#"{"ok":false}"#),
-            Failure::NoAdmin | Failure::Unanswered if self.wants_page => pages::bad_gateway(),
-            Failure::NoAdmin => json(
+            PlatformFailure::NoAdmin | PlatformFailure::Unanswered if self.wants_page => pages::bad_gateway(),
+            PlatformFailure::NoAdmin => json(
                 StatusCode::BAD_GATEWAY,
                 r#"{"error":{"code":"bad_gateway","message":"The control plane does not answer; try again in a moment."}}"#,
             ),
-            Failure::Unanswered => json(
+            PlatformFailure::Unanswered => json(
                 StatusCode::BAD_GATEWAY,
                 r#"{"error":{"code":"bad_gateway","message":"The control plane broke off; see whether it was done, then try again."}}"#,
             ),
-            Failure::Busy if self.wants_page => pages::unavailable(),
-            Failure::Busy => json(
+            PlatformFailure::Busy if self.wants_page => pages::unavailable(),
+            PlatformFailure::Busy => json(
                 StatusCode::SERVICE_UNAVAILABLE,
                 r#"{"error":{"code":"busy","message":"Too many requests are under way; try again in a moment."}}"#,
             ),
-            Failure::Late if self.wants_page => {
+            PlatformFailure::Late if self.wants_page => {
                 pages::page(StatusCode::REQUEST_TIMEOUT, "Too slow", "The request did not arrive in time.")
             }
-            Failure::Late => json(
+            PlatformFailure::Late => json(
                 StatusCode::REQUEST_TIMEOUT,
                 r#"{"error":{"code":"request_timeout","message":"The request's body did not arrive in time."}}"#,
             ),
@@ -73,11 +73,11 @@ impl Asked {
         match failure {
             // The API description lists it without this header, like the healthy response.
             _ if self.is_health => drop(headers.remove(header::CACHE_CONTROL)),
-            Failure::NoAdmin | Failure::Unanswered | Failure::Busy => {
+            PlatformFailure::NoAdmin | PlatformFailure::Unanswered | PlatformFailure::Busy => {
                 headers.insert(header::RETRY_AFTER, limits::PLATFORM_RETRY_AFTER.as_secs().into());
             }
             // The rest of the body must not be read as the next request.
-            Failure::Late => {
+            PlatformFailure::Late => {
                 headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
         }
@@ -86,7 +86,7 @@ impl Asked {
 }
 
 /// Returns the response to a faulty request with this `id`, in the API's format.
-pub(crate) fn refusal(fault: Fault, id: HeaderValue) -> Response<Bytes> {
+pub(crate) fn refusal(fault: HttpFault, id: HeaderValue) -> Response<Bytes> {
     let error = serde_json::json!({ "error": { "code": "invalid_request", "message": fault.message() } });
     let mut response = in_json(fault.status(), error.to_string());
     response.headers_mut().insert(X_REQUEST_ID, id);
@@ -116,17 +116,18 @@ mod tests {
     #[test]
     fn every_answer_carries_the_requests_id() {
         for (path, failure, status) in [
-            ("/me", Failure::NoAdmin, 502),
-            ("/me", Failure::Unanswered, 502),
-            ("/me", Failure::Busy, 503),
-            ("/me", Failure::Late, 408),
-            ("/health", Failure::NoAdmin, 503),
-            ("/api/health", Failure::Busy, 503),
+            ("/me", PlatformFailure::NoAdmin, 502),
+            ("/me", PlatformFailure::Unanswered, 502),
+            ("/me", PlatformFailure::Busy, 503),
+            ("/me", PlatformFailure::Late, 408),
+            ("/health", PlatformFailure::NoAdmin, 503),
+            ("/api/health", PlatformFailure::Busy, 503),
         ] {
             for accept in ["text/html", "application/json"] {
                 let headers = HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_static(accept))]);
                 let id = HeaderValue::from_static("req_0123456789");
-                let response = Asked::of(&Method::GET, &Uri::from_static(path), &headers, id.clone()).failed(failure);
+                let response = AnswerContext::from_request(&Method::GET, &Uri::from_static(path), &headers, id.clone())
+                    .failure_response(failure);
                 assert_eq!(response.status().as_u16(), status, "{path} {failure:?}");
                 assert_eq!(response.headers().get(X_REQUEST_ID), Some(&id), "{path} {failure:?}");
                 let is_page = response.headers()[header::CONTENT_TYPE].as_bytes().starts_with(b"text/html");

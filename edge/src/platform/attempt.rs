@@ -8,16 +8,16 @@ use std::{
 use pingora::prelude::{Error, ErrorType};
 use tokio_util::sync::CancellationToken;
 
-use super::admins::Admin;
+use super::admins::AdminEndpoint;
 
 tokio::task_local! {
     /// The current task's attempt. A task-local, because pingora-proxy offers no other way to pass it.
-    pub(super) static ATTEMPT: Arc<Attempt>;
+    pub(super) static ATTEMPT: Arc<AdminAttempt>;
 }
 
 /// An attempt, shared by pingora-proxy's task and the one that waits for the response.
-pub(super) struct Attempt {
-    pub(super) admin: Arc<Admin>,
+pub(super) struct AdminAttempt {
+    pub(super) admin: Arc<AdminEndpoint>,
     /// Cancelled before the admin is contacted; cached responses never contact it.
     pub(super) asked: CancellationToken,
     /// Cancelled once the admin wants the body, or has responded without it.
@@ -48,8 +48,8 @@ impl AttemptFailure {
     }
 }
 
-impl Attempt {
-    pub(super) fn new(admin: Arc<Admin>) -> Arc<Self> {
+impl AdminAttempt {
+    pub(super) fn new(admin: Arc<AdminEndpoint>) -> Arc<Self> {
         Arc::new(Self {
             admin,
             asked: CancellationToken::new(),
@@ -60,7 +60,7 @@ impl Attempt {
     }
 
     /// Waits until the attempt is given up, or its contacted admin hangs: then it cannot succeed any more.
-    pub(super) async fn over(&self) {
+    pub(super) async fn finished(&self) {
         let hung = async {
             self.asked.cancelled().await;
             self.admin.hung().await;
@@ -85,7 +85,7 @@ impl Attempt {
         let _ = self.failure.set(failure);
     }
 
-    pub(super) fn fail_by(&self, error: &Error) {
+    pub(super) fn fail_with(&self, error: &Error) {
         let is_late = matches!(error.etype(), ErrorType::ReadTimedout | ErrorType::WriteTimedout);
         self.fail(if is_late { AttemptFailure::Late } else { AttemptFailure::Ended });
     }
@@ -100,20 +100,20 @@ mod tests {
     use futures_util::FutureExt as _;
 
     use super::{
-        super::admins::{Admins, State, Upstreams},
+        super::admins::{AdminPool, AdminState, AdminUpstreams},
         *,
     };
 
     #[tokio::test]
     async fn an_attempt_is_over_when_the_admin_that_was_asked_hangs() {
-        let admins = Admins::new(Upstreams::parse(&["10.0.0.1:1".to_owned()]).unwrap());
+        let admins = AdminPool::new(AdminUpstreams::parse(&["10.0.0.1:1".to_owned()]).unwrap());
         let admin = admins.choose(&[]).unwrap();
-        let attempt = Attempt::new(admin.clone());
-        admin.set_state(State::Hung);
+        let attempt = AdminAttempt::new(admin.clone());
+        admin.set_state(AdminState::Hung);
         // A cached response needs no admin.
-        assert!(attempt.over().now_or_never().is_none());
+        assert!(attempt.finished().now_or_never().is_none());
         attempt.asked.cancel();
-        assert!(attempt.over().now_or_never().is_some());
+        assert!(attempt.finished().now_or_never().is_some());
         assert_eq!(attempt.failure(), AttemptFailure::Hung);
         assert!(attempt.silent(true).now_or_never().is_some() && attempt.silent(false).now_or_never().is_none());
     }

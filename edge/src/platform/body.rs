@@ -7,17 +7,17 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use fairness::budget::{Account, Grant};
+use fairness::budget::{BudgetAccount, ByteGrant};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use tokio::time::timeout;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
-use super::{answers::Failure, attempt::Attempt};
+use super::{answers::PlatformFailure, attempt::AdminAttempt};
 use crate::{http::BodyError, limits, metrics};
 
 /// The body of a request whose beginning has been read: most bodies are read whole.
-pub(super) struct BegunBody<B> {
+pub(super) struct BufferedBody<B> {
     first: Bytes,
     /// The unread rest.
     rest: Option<B>,
@@ -25,16 +25,16 @@ pub(super) struct BegunBody<B> {
 
 /// The memory for the read part of a body, charged to its client's share and that of all bodies, as it arrives.
 pub(super) struct BodyMemory {
-    client: (Account, Option<Grant>),
-    bodies: (Account, Option<Grant>),
+    client: (BudgetAccount, Option<ByteGrant>),
+    bodies: (BudgetAccount, Option<ByteGrant>),
 }
 
 impl BodyMemory {
-    pub(super) fn new(client: Account, bodies: Account) -> Self {
+    pub(super) fn new(client: BudgetAccount, bodies: BudgetAccount) -> Self {
         Self { client: (client, None), bodies: (bodies, None) }
     }
 
-    async fn grow(&mut self, bytes: u64) -> Result<(), Failure> {
+    async fn grow(&mut self, bytes: u64) -> Result<(), PlatformFailure> {
         if bytes == 0 {
             return Ok(());
         }
@@ -42,7 +42,7 @@ impl BodyMemory {
             let Ok(more) = account.take(bytes, limits::BODY_PATIENCE).await else {
                 metrics::exhausted();
                 metrics::platform_refused("memory");
-                return Err(Failure::Busy);
+                return Err(PlatformFailure::Busy);
             };
             match held {
                 Some(held) => held.merge(more),
@@ -53,12 +53,12 @@ impl BodyMemory {
     }
 
     /// Returns the grant of the client's share, once the body no longer counts as being read.
-    pub(super) fn into_client_grant(self) -> Option<Grant> {
+    pub(super) fn into_client_grant(self) -> Option<ByteGrant> {
         self.client.1
     }
 }
 
-impl<B> BegunBody<B>
+impl<B> BufferedBody<B>
 where
     B: Body<Data = Bytes, Error: Into<BodyError>> + Unpin,
 {
@@ -69,14 +69,14 @@ where
     }
 
     /// Returns whether [`Self::read`] would read any of `body`: not if it announces a large length.
-    pub(super) fn is_to_be_read(body: &B) -> bool {
+    pub(super) fn should_read(body: &B) -> bool {
         let most = limits::PLATFORM_BODY_BYTES as u64;
         !body.is_end_stream() && body.size_hint().exact().is_none_or(|length| length <= most)
     }
 
     /// Reads `body`, up to [`limits::PLATFORM_BODY_BYTES`], within `memory`. A slow body is refused if it announced its
     /// length. Otherwise it may be an upload that is generated while it is sent: admin's rules decide.
-    pub(super) async fn read(mut body: B, memory: &mut BodyMemory) -> Result<Self, Failure> {
+    pub(super) async fn read(mut body: B, memory: &mut BodyMemory) -> Result<Self, PlatformFailure> {
         let mut first = BytesMut::new();
         let reading = async {
             while first.len() < limits::PLATFORM_BODY_BYTES {
@@ -87,7 +87,7 @@ where
                         first.extend_from_slice(data);
                     }
                     // The client is disconnected, so the error does not reach it.
-                    Some(Err(_)) => return Err(Failure::Late),
+                    Some(Err(_)) => return Err(PlatformFailure::Late),
                     None => return Ok(true),
                 }
             }
@@ -95,14 +95,14 @@ where
         };
         let is_whole = match timeout(limits::PLATFORM_BODY, reading).await {
             Ok(read) => read?,
-            Err(_) if body.size_hint().exact().is_some() => return Err(Failure::Late),
+            Err(_) if body.size_hint().exact().is_some() => return Err(PlatformFailure::Late),
             Err(_) => false,
         };
         Ok(Self { first: first.freeze(), rest: (!is_whole).then_some(body) })
     }
 }
 
-impl<B: Body<Data = Bytes>> BegunBody<B> {
+impl<B: Body<Data = Bytes>> BufferedBody<B> {
     pub(super) fn rest_mut(&mut self) -> Option<&mut B> {
         self.rest.as_mut()
     }
@@ -149,7 +149,7 @@ impl<B: Body<Data = Bytes> + Unpin> SharedBody<B> {
     }
 
     /// Returns the body for `attempt`. Unless it is whole, nothing of it is sent before the admin wants it.
-    pub(super) fn attempt(&self, attempt: &Attempt) -> AttemptBody<B> {
+    pub(super) fn attempt(&self, attempt: &AdminAttempt) -> AttemptBody<B> {
         let wanted = (!self.is_whole).then(|| Box::pin(attempt.wants_body.clone().cancelled_owned()));
         AttemptBody { wanted, first: self.first.clone(), shared: self.rest.clone(), rest: None }
     }
@@ -215,51 +215,53 @@ where
 
 #[cfg(test)]
 mod tests {
-    use fairness::budget::{Budget, Limits};
+    use fairness::budget::{BudgetLimits, ByteBudget};
     use futures_util::{FutureExt as _, stream};
     use http_body_util::{Full, StreamBody};
 
     use super::{
-        super::admins::{Admins, Upstreams},
+        super::admins::{AdminPool, AdminUpstreams},
         *,
     };
 
-    fn attempt() -> Arc<Attempt> {
-        Attempt::new(Admins::new(Upstreams::parse(&["10.0.0.1:1".to_owned()]).unwrap()).choose(&[]).unwrap())
+    fn attempt() -> Arc<AdminAttempt> {
+        AdminAttempt::new(
+            AdminPool::new(AdminUpstreams::parse(&["10.0.0.1:1".to_owned()]).unwrap()).choose(&[]).unwrap(),
+        )
     }
 
-    type Frames = Vec<Result<Frame<Bytes>, std::convert::Infallible>>;
+    type BodyFrames = Vec<Result<Frame<Bytes>, std::convert::Infallible>>;
 
-    fn chunks(count: usize, len: usize) -> Frames {
+    fn chunks(count: usize, len: usize) -> BodyFrames {
         (0..count).map(|_| Ok(Frame::data(Bytes::from(vec![b'x'; len])))).collect()
     }
 
     fn memory(bytes: u64) -> BodyMemory {
-        let of = |total| Budget::new(Limits { total, client: total, connection: total }).common_account();
+        let of = |total| ByteBudget::new(BudgetLimits { total, client: total, connection: total }).common_account();
         BodyMemory::new(of(u64::MAX), of(bytes))
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_comes_of_a_body_is_held_and_waited_for_where_it_is_short() {
-        let budget = Budget::new(Limits { total: 1_000, client: 1_000, connection: 1_000 });
+        let budget = ByteBudget::new(BudgetLimits { total: 1_000, client: 1_000, connection: 1_000 });
         let memory = || BodyMemory::new(budget.common_account(), budget.common_account());
         let body = |count| StreamBody::new(stream::iter(chunks(count, 100)));
         let mut first = memory();
-        assert!(BegunBody::read(body(4), &mut first).await.is_ok());
+        assert!(BufferedBody::read(body(4), &mut first).await.is_ok());
         assert_eq!(budget.used(), 800, "of the client's and of all bodies'");
-        assert_eq!(BegunBody::read(body(2), &mut memory()).await.err(), Some(Failure::Busy));
+        assert_eq!(BufferedBody::read(body(2), &mut memory()).await.err(), Some(PlatformFailure::Busy));
         assert_eq!(budget.used(), 800, "what is refused holds nothing");
         let held = first.into_client_grant();
         assert_eq!(budget.used(), 400);
         drop(held);
-        assert!(BegunBody::read(body(2), &mut memory()).await.is_ok());
+        assert!(BufferedBody::read(body(2), &mut memory()).await.is_ok());
         assert_eq!(budget.used(), 0);
     }
 
     #[tokio::test]
     async fn a_body_is_the_same_whether_it_was_read_or_not() {
         for (count, len) in [(0, 0), (1, 10), (3, limits::PLATFORM_BODY_BYTES), (200, 1_000)] {
-            let body = BegunBody::read(StreamBody::new(stream::iter(chunks(count, len))), &mut memory(u64::MAX))
+            let body = BufferedBody::read(StreamBody::new(stream::iter(chunks(count, len))), &mut memory(u64::MAX))
                 .await
                 .unwrap();
             assert!(body.first.len() <= limits::PLATFORM_BODY_BYTES + len);
@@ -272,7 +274,7 @@ mod tests {
     #[tokio::test]
     async fn a_whole_body_is_there_for_every_attempt() {
         let whole =
-            BegunBody::read(Full::new(Bytes::from_static(b"small")), &mut memory(u64::MAX)).await.unwrap().share();
+            BufferedBody::read(Full::new(Bytes::from_static(b"small")), &mut memory(u64::MAX)).await.unwrap().share();
         for _ in 0..2 {
             let body = whole.attempt(&attempt());
             assert_eq!(body.size_hint().exact(), Some(5));
@@ -284,7 +286,7 @@ mod tests {
     #[tokio::test]
     async fn a_large_body_waits_until_it_is_wanted_and_leaves_once() {
         let large = Bytes::from(vec![b'x'; limits::PLATFORM_BODY_BYTES + 1]);
-        let shared = BegunBody::unread(Full::new(large.clone())).share();
+        let shared = BufferedBody::unread(Full::new(large.clone())).share();
         let (refuses, takes) = (attempt(), attempt());
         let mut body = shared.attempt(&refuses);
         assert!(body.frame().now_or_never().is_none() && !body.is_end_stream());
@@ -299,8 +301,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_slow_body_is_refused_if_it_said_its_length() {
-        struct Slow(Option<u64>);
-        impl Body for Slow {
+        struct SlowBody(Option<u64>);
+        impl Body for SlowBody {
             type Data = Bytes;
             type Error = std::convert::Infallible;
             fn poll_frame(
@@ -313,9 +315,9 @@ mod tests {
                 self.0.map_or_else(SizeHint::new, SizeHint::with_exact)
             }
         }
-        assert_eq!(BegunBody::read(Slow(Some(10)), &mut memory(0)).await.err(), Some(Failure::Late));
-        assert!(BegunBody::read(Slow(None), &mut memory(0)).await.is_ok_and(|body| body.rest.is_some()));
-        let large = Slow(Some(limits::PLATFORM_BODY_BYTES as u64 + 1));
-        assert!(!BegunBody::is_to_be_read(&large) && BegunBody::is_to_be_read(&Slow(None)));
+        assert_eq!(BufferedBody::read(SlowBody(Some(10)), &mut memory(0)).await.err(), Some(PlatformFailure::Late));
+        assert!(BufferedBody::read(SlowBody(None), &mut memory(0)).await.is_ok_and(|body| body.rest.is_some()));
+        let large = SlowBody(Some(limits::PLATFORM_BODY_BYTES as u64 + 1));
+        assert!(!BufferedBody::should_read(&large) && BufferedBody::should_read(&SlowBody(None)));
     }
 }

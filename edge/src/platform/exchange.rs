@@ -25,36 +25,36 @@ use tokio::{
 };
 
 use super::{
-    admins::{Admins, State},
-    answers::Failure,
-    attempt::{ATTEMPT, Attempt, AttemptFailure},
+    admins::{AdminPool, AdminState},
+    answers::PlatformFailure,
+    attempt::{ATTEMPT, AdminAttempt, AttemptFailure},
     body::SharedBody,
-    held::Held,
-    proxy::Proxy,
-    relay::HandedBody,
+    held::HeldResources,
+    proxy::AdminProxy,
+    relay::AdminBody,
 };
 use crate::{http::BodyError, limits, metrics};
 
 /// Marks a refusal that an admin made before any work, and that does not apply to other admins.
 pub(super) const ELSEWHERE: HeaderName = HeaderName::from_static("x-svc-elsewhere");
 
-pub(super) struct Exchanges {
-    pub(super) proxy: Arc<HttpProxy<Proxy>>,
-    pub(super) admins: Arc<Admins>,
+pub(super) struct AdminExchanges {
+    pub(super) proxy: Arc<HttpProxy<AdminProxy>>,
+    pub(super) admins: Arc<AdminPool>,
     /// Pingora's proxy requires a shutdown signal; `listen/` ends connections, so it never fires.
     stops: watch::Receiver<bool>,
     _never: watch::Sender<bool>,
 }
 
-enum Outcome {
+enum ExchangeOutcome {
     Answer(Response<Incoming>),
     /// A refusal that may not apply to other admins.
     Refusal(Response<Bytes>),
     Failure(AttemptFailure),
 }
 
-impl Exchanges {
-    pub(super) fn new(proxy: HttpProxy<Proxy>, admins: Arc<Admins>) -> Self {
+impl AdminExchanges {
+    pub(super) fn new(proxy: HttpProxy<AdminProxy>, admins: Arc<AdminPool>) -> Self {
         let (never, stops) = watch::channel(false);
         Self { proxy: Arc::new(proxy), admins, stops, _never: never }
     }
@@ -64,16 +64,16 @@ impl Exchanges {
         &self,
         head: Parts,
         body: SharedBody<B>,
-        held: Held,
+        held: HeldResources,
         is_health: bool,
-    ) -> Result<Response<HandedBody>, Failure>
+    ) -> Result<Response<AdminBody>, PlatformFailure>
     where
         B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + Unpin + 'static,
     {
         let held = Arc::new(held);
         tokio::select! {
             biased;
-            () = held.taken_back() => Err(Failure::Busy),
+            () = held.revoked() => Err(PlatformFailure::Busy),
             answered = self.ask(head, body, held.clone(), is_health) => answered,
         }
     }
@@ -82,13 +82,13 @@ impl Exchanges {
         &self,
         head: Parts,
         body: SharedBody<B>,
-        held: Arc<Held>,
+        held: Arc<HeldResources>,
         is_health: bool,
-    ) -> Result<Response<HandedBody>, Failure>
+    ) -> Result<Response<AdminBody>, PlatformFailure>
     where
         B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + Unpin + 'static,
     {
-        let (mut tried, mut begun, mut refusal, mut failure) = (Vec::new(), 0, None, Failure::NoAdmin);
+        let (mut tried, mut begun, mut refusal, mut failure) = (Vec::new(), 0, None, PlatformFailure::NoAdmin);
         let mut is_last = false;
         loop {
             let admin = match self.admins.choose(&tried) {
@@ -104,46 +104,46 @@ impl Exchanges {
             };
             tried.push(admin.clone());
             // A refusal is a response: only a healthy admin may have a better one.
-            if refusal.is_some() && admin.state() != State::Healthy {
+            if refusal.is_some() && admin.state() != AdminState::Healthy {
                 break;
             }
             let has_other = self.admins.has_healthy(&tried);
-            let attempt = Attempt::new(admin);
+            let attempt = AdminAttempt::new(admin);
             match self.attempt(&head, &body, &attempt, &held, has_other, is_health).await {
-                Outcome::Answer(answer) => {
+                ExchangeOutcome::Answer(answer) => {
                     let (head, answer) = answer.into_parts();
-                    let answer = HandedBody::relayed(answer, &head.headers, held);
+                    let answer = AdminBody::relayed(answer, &head.headers, held);
                     return Ok(Response::from_parts(head, answer));
                 }
-                Outcome::Refusal(refused) => {
+                ExchangeOutcome::Refusal(refused) => {
                     if has_other {
-                        metrics::platform_asked_again("refused");
+                        metrics::platform_retried("refused");
                     }
                     refusal = Some(refused);
                 }
-                Outcome::Failure(why) => {
+                ExchangeOutcome::Failure(why) => {
                     let is_lost = Self::is_lost(&head, &attempt, why) || body.has_left();
-                    failure = if is_lost { Failure::Unanswered } else { Failure::NoAdmin };
+                    failure = if is_lost { PlatformFailure::Unanswered } else { PlatformFailure::NoAdmin };
                     begun += usize::from(why != AttemptFailure::Unreached);
                     let is_too_late = why == AttemptFailure::Late && !is_health;
                     if is_lost || is_too_late || begun == limits::ADMIN_ATTEMPTS {
                         break;
                     }
-                    metrics::platform_asked_again(why.label());
+                    metrics::platform_retried(why.label());
                 }
             }
         }
         match refusal {
             Some(refused) => {
                 body.discard().await;
-                Ok(refused.map(|body| HandedBody::whole(body, held)))
+                Ok(refused.map(|body| AdminBody::whole(body, held)))
             }
             None => Err(failure),
         }
     }
 
     /// Returns whether an admin may have processed a request that it did not answer.
-    fn is_lost(head: &Parts, attempt: &Attempt, why: AttemptFailure) -> bool {
+    fn is_lost(head: &Parts, attempt: &AdminAttempt, why: AttemptFailure) -> bool {
         let is_untouched = match why {
             AttemptFailure::Unreached => true,
             AttemptFailure::Ended => attempt.admin.is_leaving(),
@@ -153,7 +153,7 @@ impl Exchanges {
         let is_lost = !is_untouched && !head.method.is_safe();
         metrics::platform_failed(why.label());
         // The health check logs the problem of an unhealthy admin.
-        if attempt.admin.state() == State::Healthy {
+        if attempt.admin.state() == AdminState::Healthy {
             let (admin, method) = (attempt.admin.address(), &head.method);
             tracing::warn!(%admin, %method, why = why.label(), is_lost, "an admin did not answer a request");
         }
@@ -164,11 +164,11 @@ impl Exchanges {
         &self,
         head: &Parts,
         body: &SharedBody<B>,
-        attempt: &Arc<Attempt>,
-        held: &Arc<Held>,
+        attempt: &Arc<AdminAttempt>,
+        held: &Arc<HeldResources>,
         has_other: bool,
         is_health: bool,
-    ) -> Outcome
+    ) -> ExchangeOutcome
     where
         B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + Unpin + 'static,
     {
@@ -179,8 +179,8 @@ impl Exchanges {
         let working = async move {
             tokio::select! {
                 _ = proxy.process_new(Box::new(theirs), &stops) => {}
-                () = proxied.over() => {}
-                () = holds.taken_back() => {}
+                () = proxied.finished() => {}
+                () = holds.revoked() => {}
             }
             drop(holds);
         };
@@ -188,7 +188,7 @@ impl Exchanges {
         let mut client = hyper::client::conn::http1::Builder::new();
         client.max_buf_size(limits::HANDOVER_BYTES);
         let Ok((mut sender, connection)) = client.handshake(TokioIo::new(ours)).await else {
-            return Outcome::Failure(AttemptFailure::Unreached);
+            return ExchangeOutcome::Failure(AttemptFailure::Unreached);
         };
         tokio::spawn(connection);
         let mut head = head.clone();
@@ -202,28 +202,28 @@ impl Exchanges {
             answered = sender.send_request(request) => answered,
             () = attempt.silent(can_be_asked_again) => {
                 attempt.given_up.cancel();
-                return Outcome::Failure(AttemptFailure::Hung);
+                return ExchangeOutcome::Failure(AttemptFailure::Hung);
             }
             () = sleep_until(deadline), if is_health => {
                 attempt.given_up.cancel();
-                return Outcome::Failure(AttemptFailure::Late);
+                return ExchangeOutcome::Failure(AttemptFailure::Late);
             }
         };
-        let Ok(answer) = answered else { return Outcome::Failure(attempt.failure()) };
+        let Ok(answer) = answered else { return ExchangeOutcome::Failure(attempt.failure()) };
         let is_refusal = answer.status() == StatusCode::SERVICE_UNAVAILABLE
             && (answer.headers().contains_key(ELSEWHERE) || is_health)
             && !body.has_left();
         if !is_refusal {
             // Lets the rest of the body be sent as usual.
             attempt.wants_body.cancel();
-            return Outcome::Answer(answer);
+            return ExchangeOutcome::Answer(answer);
         }
         let (head, rest) = answer.into_parts();
         let rest = timeout(limits::REFUSAL_WAIT, Limited::new(rest, limits::REFUSAL_BYTES).collect()).await;
         attempt.given_up.cancel();
         match rest {
-            Ok(Ok(rest)) => Outcome::Refusal(Response::from_parts(head, rest.to_bytes())),
-            Ok(Err(_)) | Err(_) => Outcome::Failure(AttemptFailure::Ended),
+            Ok(Ok(rest)) => ExchangeOutcome::Refusal(Response::from_parts(head, rest.to_bytes())),
+            Ok(Err(_)) | Err(_) => ExchangeOutcome::Failure(AttemptFailure::Ended),
         }
     }
 }

@@ -7,18 +7,18 @@ use http::{Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
-use telemetry::{Line, Outage};
+use telemetry::{OutageLine, OutageLog};
 use tokio::{
     net::TcpStream,
     task::JoinSet,
     time::{MissedTickBehavior, interval, timeout},
 };
 
-use super::admins::{Admin, Admins, State};
+use super::admins::{AdminEndpoint, AdminPool, AdminState};
 use crate::{limits, metrics};
 
 /// Resolves the admins' names and checks their health, for as long as it is polled.
-pub(super) async fn watch(admins: Arc<Admins>) {
+pub(super) async fn watch(admins: Arc<AdminPool>) {
     let mut looking = JoinSet::new();
     let mut watched = HashMap::new();
     let (mut known, mut upstreams) = (HashMap::new(), admins.upstreams());
@@ -34,7 +34,7 @@ pub(super) async fn watch(admins: Arc<Admins>) {
             stays
         });
         for admin in list.iter() {
-            watched.entry(admin.address()).or_insert_with(|| looking.spawn(look_at(admin.clone())));
+            watched.entry(admin.address()).or_insert_with(|| looking.spawn(watch_admin(admin.clone())));
         }
         tokio::select! {
             _ = every.tick() => {}
@@ -45,51 +45,51 @@ pub(super) async fn watch(admins: Arc<Admins>) {
     }
 }
 
-async fn look_at(admin: Arc<Admin>) {
+async fn watch_admin(admin: Arc<AdminEndpoint>) {
     let mut every = interval(limits::HEALTH_EVERY);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let (mut check, mut unanswered, outage) = (Check::default(), 0_u32, Outage::new());
+    let (mut check, mut unanswered, outage) = (HealthCheck::default(), 0_u32, OutageLog::new());
     loop {
         every.tick().await;
         let state = match timeout(limits::HEALTH_WAIT, check.ask(admin.address())).await {
             Ok(Ok(state)) => state,
-            Ok(Err(_)) => State::Unreachable,
-            Err(_) if unanswered + 1 >= limits::HUNG_AFTER => State::Hung,
-            Err(_) => State::Silent,
+            Ok(Err(_)) => AdminState::Unreachable,
+            Err(_) if unanswered + 1 >= limits::HUNG_AFTER => AdminState::Hung,
+            Err(_) => AdminState::Silent,
         };
-        if state < State::Silent {
+        if state < AdminState::Silent {
             unanswered = 0;
         } else {
             unanswered = unanswered.saturating_add(1);
             // A late response to this check must not be taken as one to the next.
-            check = Check::default();
+            check = HealthCheck::default();
         }
         admin.set_state(state);
-        metrics::admin_is_up(&admin.address().to_string(), state == State::Healthy);
-        say(&outage, admin.address(), state);
+        metrics::admin_is_up(&admin.address().to_string(), state == AdminState::Healthy);
+        log_state(&outage, admin.address(), state);
     }
 }
 
-fn say(outage: &Outage, admin: SocketAddr, state: State) {
-    if state == State::Healthy {
-        if let Some(lasted) = outage.ends() {
+fn log_state(outage: &OutageLog, admin: SocketAddr, state: AdminState) {
+    if state == AdminState::Healthy {
+        if let Some(lasted) = outage.record_success() {
             tracing::info!(%admin, seconds = lasted.as_secs(), "an admin is healthy again");
         }
-    } else if let Some(Line { lasted, .. }) = outage.fails() {
+    } else if let Some(OutageLine { lasted, .. }) = outage.record_failure() {
         tracing::warn!(%admin, ?state, seconds = lasted.as_secs(), "an admin is not healthy");
     }
 }
 
 /// A health check over a kept connection, which stays open however many connections an admin has.
 #[derive(Default)]
-struct Check {
+struct HealthCheck {
     connection: Option<SendRequest<Empty<Bytes>>>,
 }
 
-impl Check {
-    async fn ask(&mut self, address: SocketAddr) -> anyhow::Result<State> {
+impl HealthCheck {
+    async fn ask(&mut self, address: SocketAddr) -> anyhow::Result<AdminState> {
         if let Some(mut connection) = self.connection.take()
-            && let Ok(state) = ask_over(&mut connection).await
+            && let Ok(state) = check_over(&mut connection).await
         {
             self.connection = Some(connection);
             return Ok(state);
@@ -99,28 +99,28 @@ impl Check {
         let (mut connection, work) = handshake(TokioIo::new(stream)).await?;
         // Ends with the connection, or once its sender is dropped.
         tokio::spawn(work);
-        let state = ask_over(&mut connection).await?;
+        let state = check_over(&mut connection).await?;
         self.connection = Some(connection);
         Ok(state)
     }
 }
 
-async fn ask_over(connection: &mut SendRequest<Empty<Bytes>>) -> anyhow::Result<State> {
+async fn check_over(connection: &mut SendRequest<Empty<Bytes>>) -> anyhow::Result<AdminState> {
     connection.ready().await?;
     let question = Request::get("/health").header(header::HOST, "health").body(Empty::new())?;
     let answer = connection.send_request(question).await?;
     let status = answer.status();
     let body = Limited::new(answer.into_body(), limits::HEALTH_BYTES).collect().await;
     let body = body.map_err(|_| anyhow::anyhow!("the answer to a health check cannot be read"))?.to_bytes();
-    Ok(judge(status, &body))
+    Ok(parse_state(status, &body))
 }
 
-fn judge(status: StatusCode, body: &[u8]) -> State {
+fn parse_state(status: StatusCode, body: &[u8]) -> AdminState {
     if status == StatusCode::OK {
-        return State::Healthy;
+        return AdminState::Healthy;
     }
     let body: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
-    if body["draining"] == true { State::Draining } else { State::Unwell }
+    if body["draining"] == true { AdminState::Draining } else { AdminState::Unwell }
 }
 
 #[cfg(test)]
@@ -135,13 +135,13 @@ mod tests {
     #[test]
     fn an_admin_that_stops_says_so() {
         for (status, body, state) in [
-            (200, "", State::Healthy),
-            (503, r#"{"ok":false,"draining":true}"#, State::Draining),
-            (503, r#"{"ok":false,"postgres":false}"#, State::Unwell),
-            (503, "no JSON", State::Unwell),
-            (404, "{}", State::Unwell),
+            (200, "", AdminState::Healthy),
+            (503, r#"{"ok":false,"draining":true}"#, AdminState::Draining),
+            (503, r#"{"ok":false,"postgres":false}"#, AdminState::Unwell),
+            (503, "no JSON", AdminState::Unwell),
+            (404, "{}", AdminState::Unwell),
         ] {
-            assert_eq!(judge(StatusCode::from_u16(status).unwrap(), body.as_bytes()), state, "{body}");
+            assert_eq!(parse_state(StatusCode::from_u16(status).unwrap(), body.as_bytes()), state, "{body}");
         }
     }
 
@@ -161,9 +161,9 @@ mod tests {
                 }
             }
         });
-        let mut check = Check::default();
+        let mut check = HealthCheck::default();
         for _ in 0..3 {
-            assert_eq!(check.ask(address).await.unwrap(), State::Healthy);
+            assert_eq!(check.ask(address).await.unwrap(), AdminState::Healthy);
         }
         serving.await.unwrap();
         assert!(check.ask(address).await.is_err());

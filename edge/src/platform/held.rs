@@ -1,7 +1,7 @@
 //! The resources that a platform request holds, and how they are revoked from clients that hold up others.
 //!
 //! A turn is released when admin's response has ended. Until then a client may stall it: by sending its body slowly, or
-//! by not reading the response. When turns run short, [`Holders`] abort such a request of the client with the most.
+//! by not reading the response. When turns run short, [`ResourceHolders`] abort such a request of the client with the most.
 
 use std::{
     collections::HashMap,
@@ -14,64 +14,64 @@ use std::{
 };
 
 use bytes::Bytes;
-use fairness::{Client, Turn, budget::Grant};
+use fairness::{Client, TurnPermit, budget::ByteGrant};
 use http_body::{Body, Frame, SizeHint};
 use tokio::{sync::OwnedSemaphorePermit, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    answers::Failure,
-    body::{BegunBody, BodyMemory},
+    answers::PlatformFailure,
+    body::{BodyMemory, BufferedBody},
 };
 use crate::{http::BodyError, limits};
 
-pub(super) struct Held {
-    pub(super) holder: Holder,
-    pub(super) _turn: Turn<Client>,
-    pub(super) _event_stream: Option<Turn<Client>>,
+pub(super) struct HeldResources {
+    pub(super) holder: ResourceHolder,
+    pub(super) _turn: TurnPermit<Client>,
+    pub(super) _event_stream: Option<TurnPermit<Client>>,
     pub(super) _place: Option<OwnedSemaphorePermit>,
     /// The memory of the proxy to admin, until the response takes it over.
-    pub(super) grant: Mutex<Option<Grant>>,
+    pub(super) grant: Mutex<Option<ByteGrant>>,
 }
 
-impl Held {
-    pub(super) fn take_grant(&self) -> Option<Grant> {
+impl HeldResources {
+    pub(super) fn take_grant(&self) -> Option<ByteGrant> {
         self.grant.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    pub(super) async fn taken_back(&self) {
-        self.holder.taken_back().await;
+    pub(super) async fn revoked(&self) {
+        self.holder.revoked().await;
     }
 
     /// Marks the request as waiting for its client to read or send, until the returned value is dropped.
-    pub(super) fn waits_for_client(&self) -> Waits {
-        Waits::new(self.holder.state.clone())
+    pub(super) fn waits_for_client(&self) -> ClientWait {
+        ClientWait::new(self.holder.state.clone())
     }
 }
 
 /// The requests that hold a turn, or memory for a body that is being read.
 #[derive(Clone, Default)]
-pub(super) struct Holders(Arc<Mutex<Known>>);
+pub(super) struct ResourceHolders(Arc<Mutex<HolderTable>>);
 
 #[derive(Default)]
-struct Known {
+struct HolderTable {
     next: u64,
-    holders: HashMap<u64, Arc<State>>,
+    holders: HashMap<u64, Arc<HolderState>>,
 }
 
-pub(super) struct Holder {
-    holders: Holders,
+pub(super) struct ResourceHolder {
+    holders: ResourceHolders,
     number: u64,
-    pub(super) state: Arc<State>,
+    pub(super) state: Arc<HolderState>,
 }
 
-impl Holder {
-    pub(super) async fn taken_back(&self) {
+impl ResourceHolder {
+    pub(super) async fn revoked(&self) {
         self.state.taken_back.cancelled().await;
     }
 }
 
-pub(super) struct State {
+pub(super) struct HolderState {
     client: Client,
     taken_back: CancellationToken,
     begun: Instant,
@@ -79,97 +79,99 @@ pub(super) struct State {
     waits_since: AtomicU64,
 }
 
-pub(super) struct Waits(Arc<State>);
+pub(super) struct ClientWait(Arc<HolderState>);
 
-impl Holders {
-    pub(super) fn add(&self, client: Client) -> Holder {
+impl ResourceHolders {
+    pub(super) fn add(&self, client: Client) -> ResourceHolder {
         let (taken_back, begun, waits_since) = (CancellationToken::new(), Instant::now(), AtomicU64::new(0));
-        let state = Arc::new(State { client, taken_back, begun, waits_since });
+        let state = Arc::new(HolderState { client, taken_back, begun, waits_since });
         let mut known = self.known();
         let number = known.next;
         known.next += 1;
         known.holders.insert(number, state.clone());
-        Holder { holders: self.clone(), number, state }
+        ResourceHolder { holders: self.clone(), number, state }
     }
 
     /// Revokes the turn of the request that has waited longest for its client, among those of the client with the most
-    /// such requests. Returns false if there is none: a client has [`limits::HOLD_UP`] to make progress.
-    pub(super) fn take_one_back(&self) -> bool {
+    /// such requests. Returns false if there is none: a client has [`limits::CLIENT_STALL_GRACE`] to make progress.
+    pub(super) fn revoke_one(&self) -> bool {
         let now = Instant::now();
         let known = self.known();
-        let waiting = |state: &&Arc<State>| state.waits_for(now).is_some_and(|waited| waited >= limits::HOLD_UP);
+        let waiting = |state: &&Arc<HolderState>| {
+            state.waited_for(now).is_some_and(|waited| waited >= limits::CLIENT_STALL_GRACE)
+        };
         let mut of_clients: HashMap<Client, usize> = HashMap::new();
         for state in known.holders.values().filter(waiting) {
             *of_clients.entry(state.client.widest()).or_default() += 1;
         }
         let Some((greediest, _)) = of_clients.into_iter().max_by_key(|(_, count)| *count) else { return false };
         let its = known.holders.values().filter(waiting).filter(|state| state.client.widest() == greediest);
-        let longest = its.max_by_key(|state| state.waits_for(now));
+        let longest = its.max_by_key(|state| state.waited_for(now));
         longest.inspect(|state| state.taken_back.cancel()).is_some()
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, HolderTable> {
         // No code panics while it holds the lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Holder {
+impl Drop for ResourceHolder {
     fn drop(&mut self) {
         self.holders.known().holders.remove(&self.number);
     }
 }
 
-impl State {
+impl HolderState {
     /// Returns how long the request has waited for its client; `None` if it does not wait, or is revoked already.
-    fn waits_for(&self, now: Instant) -> Option<std::time::Duration> {
+    fn waited_for(&self, now: Instant) -> Option<std::time::Duration> {
         let since = self.waits_since.load(Ordering::Relaxed).checked_sub(1)?;
         let since = self.begun + std::time::Duration::from_millis(since);
         (!self.taken_back.is_cancelled()).then(|| now.saturating_duration_since(since))
     }
 }
 
-impl Waits {
-    fn new(state: Arc<State>) -> Self {
+impl ClientWait {
+    fn new(state: Arc<HolderState>) -> Self {
         let since = u64::try_from(state.begun.elapsed().as_millis()).unwrap_or(u64::MAX - 1) + 1;
         state.waits_since.store(since, Ordering::Relaxed);
         Self(state)
     }
 }
 
-impl Drop for Waits {
+impl Drop for ClientWait {
     fn drop(&mut self) {
         self.0.waits_since.store(0, Ordering::Relaxed);
     }
 }
 
 /// A request's body that tracks whether its client is waited for. An occasional byte does not count as progress.
-pub(super) struct Watched<B> {
+pub(super) struct WatchedBody<B> {
     body: B,
-    state: Arc<State>,
-    waits: Option<Waits>,
+    state: Arc<HolderState>,
+    waits: Option<ClientWait>,
     come: usize,
 }
 
-impl<B> Watched<B> {
+impl<B> WatchedBody<B> {
     /// Reads the beginning of the body. If the rest is late, the client is not waited for until reading resumes.
-    pub(super) async fn read(self, memory: &mut BodyMemory) -> Result<BegunBody<Self>, Failure>
+    pub(super) async fn read(self, memory: &mut BodyMemory) -> Result<BufferedBody<Self>, PlatformFailure>
     where
         B: Body<Data = Bytes, Error: Into<BodyError>> + Unpin,
     {
-        let mut begun = BegunBody::read(self, memory).await?;
+        let mut begun = BufferedBody::read(self, memory).await?;
         if let Some(rest) = begun.rest_mut() {
             rest.waits = None;
         }
         Ok(begun)
     }
 
-    pub(super) fn new(body: B, holder: &Holder) -> Self {
+    pub(super) fn new(body: B, holder: &ResourceHolder) -> Self {
         Self { body, state: holder.state.clone(), waits: None, come: 0 }
     }
 }
 
-impl<B> Body for Watched<B>
+impl<B> Body for WatchedBody<B>
 where
     B: Body<Data = Bytes> + Unpin,
 {
@@ -182,7 +184,7 @@ where
         match &frame {
             Poll::Pending if this.waits.is_none() => {
                 this.come = 0;
-                this.waits = Some(Waits::new(this.state.clone()));
+                this.waits = Some(ClientWait::new(this.state.clone()));
             }
             Poll::Pending => {}
             Poll::Ready(Some(Ok(frame))) => {
@@ -209,7 +211,7 @@ where
 mod tests {
     use std::{net::IpAddr, time::Duration};
 
-    use fairness::budget::{Budget, Limits};
+    use fairness::budget::{BudgetLimits, ByteBudget};
 
     use super::*;
 
@@ -217,9 +219,9 @@ mod tests {
         Client::from(IpAddr::from([192, 0, 2, last]))
     }
 
-    struct Never;
+    struct PendingBody;
 
-    impl Body for Never {
+    impl Body for PendingBody {
         type Data = Bytes;
         type Error = std::convert::Infallible;
 
@@ -230,38 +232,36 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_body_that_is_read_no_longer_is_not_waited_for() {
-        let holders = Holders::default();
+        let holders = ResourceHolders::default();
         let holder = holders.add(client(1));
         // Its length is unknown, so admin decides about it, once it has its turn.
-        let account = || Budget::new(Limits { total: 1, client: 1, connection: 1 }).common_account();
+        let account = || ByteBudget::new(BudgetLimits { total: 1, client: 1, connection: 1 }).common_account();
         let mut memory = BodyMemory::new(account(), account());
-        let mut body = Watched::new(Never, &holder).read(&mut memory).await.unwrap();
-        tokio::time::advance(limits::HOLD_UP).await;
-        assert!(!holders.take_one_back(), "it waits for its turn, not for its client");
+        let mut body = WatchedBody::new(PendingBody, &holder).read(&mut memory).await.unwrap();
+        tokio::time::advance(limits::CLIENT_STALL_GRACE).await;
+        assert!(!holders.revoke_one(), "it waits for its turn, not for its client");
         let (rest, waker) = (body.rest_mut().unwrap(), std::task::Waker::noop());
         assert!(matches!(Pin::new(rest).poll_frame(&mut Context::from_waker(waker)), Poll::Pending));
-        tokio::time::advance(limits::HOLD_UP).await;
-        assert!(holders.take_one_back(), "now it does");
+        tokio::time::advance(limits::CLIENT_STALL_GRACE).await;
+        assert!(holders.revoke_one(), "now it does");
     }
 
     #[tokio::test(start_paused = true)]
     async fn turns_are_taken_back_from_the_greediest_that_lets_the_others_wait() {
-        let holders = Holders::default();
+        let holders = ResourceHolders::default();
         let add = |last| holders.add(client(last));
         let (modest, greedy, busy) = (add(1), [add(2), add(2), add(2)], [add(3), add(3), add(3), add(3)]);
-        let waits = |holder: &Holder| Waits::new(holder.state.clone());
+        let waits = |holder: &ResourceHolder| ClientWait::new(holder.state.clone());
         let _waiting = [waits(&modest), waits(&greedy[1])];
         tokio::time::advance(Duration::from_millis(10)).await;
         let third = waits(&greedy[2]);
-        assert!(!holders.take_one_back(), "each has its time");
-        tokio::time::advance(limits::HOLD_UP).await;
-        let is_taken = |holder: &Holder| holder.state.taken_back.is_cancelled();
-        assert!(holders.take_one_back() && is_taken(&greedy[1]), "the one that has waited the longest");
+        assert!(!holders.revoke_one(), "each has its time");
+        tokio::time::advance(limits::CLIENT_STALL_GRACE).await;
+        let is_taken = |holder: &ResourceHolder| holder.state.taken_back.is_cancelled();
+        assert!(holders.revoke_one() && is_taken(&greedy[1]), "the one that has waited the longest");
         drop(third);
-        assert!(holders.take_one_back() && is_taken(&modest), "the only one that waits");
-        assert!(
-            !holders.take_one_back() && busy.iter().chain([&greedy[0], &greedy[2]]).all(|holder| !is_taken(holder))
-        );
+        assert!(holders.revoke_one() && is_taken(&modest), "the only one that waits");
+        assert!(!holders.revoke_one() && busy.iter().chain([&greedy[0], &greedy[2]]).all(|holder| !is_taken(holder)));
         drop((modest, greedy, busy));
         assert!(holders.known().holders.is_empty());
     }

@@ -9,7 +9,7 @@
 //! A small body has arrived before its request takes a turn, and the turn is released when admin's response has ended,
 //! which then waits for its client in charged memory ([`relay`]). If turns run short nonetheless, they are revoked from
 //! clients that hold up others ([`held`]). Responses that are the same for everybody are cached ([`cache`]) and need
-//! none of that. Start with [`Platform::hand_over`].
+//! none of that. Start with [`PlatformProxy::hand_over`].
 
 mod admins;
 mod answers;
@@ -27,33 +27,33 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use domain::Clock;
 use fairness::{
-    Bounds, Client, Refused, Turns,
-    budget::{Account, Budget, Limits},
+    Client, ShareError, TurnBounds, TurnQueue,
+    budget::{BudgetAccount, BudgetLimits, ByteBudget},
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri, header};
 use pingora::{proxy::http_proxy, server::configuration::ServerConf};
 use secrets::{
     EdgeKey,
-    edge_proof::{self, HandedRequest},
+    edge_proof::{self, ForwardedRequest},
 };
 use tokio::{sync::Semaphore, time::timeout};
 
 use self::{
-    admins::Admins,
-    answers::{Asked, Failure},
-    body::{BegunBody, BodyMemory},
+    admins::AdminPool,
+    answers::{AnswerContext, PlatformFailure},
+    body::{BodyMemory, BufferedBody},
     cache::{CACHE_NAME, PlatformCache, SURROGATE_KEY},
-    exchange::{ELSEWHERE, Exchanges},
-    held::{Held, Holders, Watched},
-    proxy::Proxy,
+    exchange::{AdminExchanges, ELSEWHERE},
+    held::{HeldResources, ResourceHolders, WatchedBody},
+    proxy::AdminProxy,
 };
-pub use self::{admins::Upstreams, relay::HandedBody};
+pub use self::{admins::AdminUpstreams, relay::AdminBody};
 pub(crate) use self::{answers::refusal, cache::PublicName};
 use crate::{
-    clients::Talkers,
+    clients::TopClients,
     http::{BodyError, FORWARDED_FOR, FORWARDED_HOST, FORWARDED_PROTO, RequestIds, SiteBody, Visitor, X_REQUEST_ID},
-    limits::{self, Shares},
-    memory::Marks,
+    limits::{self, MemoryShares},
+    memory::ChangeMarks,
     metrics,
 };
 
@@ -77,56 +77,57 @@ const EVENT_PATHS: [&str; 2] = ["/events", "/api/events"];
 const EDGE_PROOF: HeaderName = HeaderName::from_static(edge_proof::HEADER);
 
 /// Proxies requests to the admins.
-pub struct Platform {
-    exchanges: Exchanges,
+pub struct PlatformProxy {
+    exchanges: AdminExchanges,
     cache: PlatformCache,
-    requests: Turns<Client>,
-    holders: Holders,
+    requests: TurnQueue<Client>,
+    holders: ResourceHolders,
     /// Requests in flight whose responses are event streams, which end when their clients disconnect.
-    event_streams: Turns<Client>,
-    bodies: Turns<Client>,
+    event_streams: TurnQueue<Client>,
+    bodies: TurnQueue<Client>,
     /// Received bytes of bodies whose requests are not proxied yet.
-    body_bytes: Account,
+    body_bytes: BudgetAccount,
     request_ids: RequestIds,
     key: EdgeKey,
     clock: Clock,
-    talkers: Arc<Talkers>,
+    talkers: Arc<TopClients>,
 }
 
-impl Platform {
+impl PlatformProxy {
     /// Creates a proxy to the admins at `upstreams` with up to `requests` in flight. It caches public responses within
     /// `shares` until a change reaches `marks`. The key proves that requests come from an edge.
     pub fn new(
-        upstreams: Upstreams,
+        upstreams: AdminUpstreams,
         threads: usize,
         requests: usize,
-        shares: &Shares,
-        marks: Arc<Marks>,
+        shares: &MemoryShares,
+        marks: Arc<ChangeMarks>,
         (key, clock): (EdgeKey, Clock),
-        talkers: Arc<Talkers>,
+        talkers: Arc<TopClients>,
     ) -> Self {
-        let admins = Arc::new(Admins::new(upstreams));
+        let admins = Arc::new(AdminPool::new(upstreams));
         let cache = PlatformCache::new(shares, marks);
         // Pingora tries once: `exchange` decides about retries.
         let conf = ServerConf { threads, max_retries: 1, ..ServerConf::default() };
-        let exchanges = Exchanges::new(http_proxy(&Arc::new(conf), Proxy::new(cache)), admins);
-        let waiting = Bounds {
+        let exchanges = AdminExchanges::new(http_proxy(&Arc::new(conf), AdminProxy::new(cache)), admins);
+        let waiting = TurnBounds {
             total: requests,
             share: limits::PLATFORM_REQUESTS_PER_CLIENT,
             waiting: limits::PLATFORM_WAITING,
             waiting_share: limits::PLATFORM_WAITING_PER_CLIENT,
         };
-        let bodies = Bounds { total: limits::PLATFORM_BODIES, share: limits::PLATFORM_BODIES_PER_CLIENT, ..waiting };
+        let bodies =
+            TurnBounds { total: limits::PLATFORM_BODIES, share: limits::PLATFORM_BODIES_PER_CLIENT, ..waiting };
         // However many event streams there are, turns remain for other requests.
-        let event_streams = Turns::new(Bounds {
+        let event_streams = TurnQueue::new(TurnBounds {
             total: (requests / 2).max(1),
             share: limits::PLATFORM_EVENT_STREAMS_PER_CLIENT,
             ..waiting
         });
-        let (requests, bodies) = (Turns::new(waiting), Turns::new(bodies));
+        let (requests, bodies) = (TurnQueue::new(waiting), TurnQueue::new(bodies));
         let total = shares.in_flight / limits::PLATFORM_BODIES_DIVISOR;
-        let body_bytes = Budget::new(Limits { total, client: total, connection: total }).common_account();
-        let (request_ids, holders) = (RequestIds::new(), Holders::default());
+        let body_bytes = ByteBudget::new(BudgetLimits { total, client: total, connection: total }).common_account();
+        let (request_ids, holders) = (RequestIds::new(), ResourceHolders::default());
         Self {
             exchanges,
             cache,
@@ -150,11 +151,11 @@ impl Platform {
         }
     }
 
-    pub(crate) fn places() -> Arc<Semaphore> {
+    pub(crate) fn connection_slots() -> Arc<Semaphore> {
         Arc::new(Semaphore::new(limits::PLATFORM_REQUESTS_PER_CONNECTION))
     }
 
-    pub(crate) fn use_upstreams(&self, upstreams: Upstreams) {
+    pub(crate) fn use_upstreams(&self, upstreams: AdminUpstreams) {
         self.exchanges.admins.use_upstreams(upstreams);
     }
 
@@ -174,9 +175,9 @@ impl Platform {
     }
 
     /// Returns the cached response to a request for `name`, if there is one.
-    pub(crate) fn kept<B>(&self, name: &PublicName, request: &Request<B>) -> Option<Response<SiteBody>> {
+    pub(crate) fn cached_response<B>(&self, name: &PublicName, request: &Request<B>) -> Option<Response<SiteBody>> {
         let mut answer = self.cache.answer(name, request.method(), request.headers())?;
-        answer.headers_mut().insert(X_REQUEST_ID, self.request_ids.of(request.headers()));
+        answer.headers_mut().insert(X_REQUEST_ID, self.request_ids.id_for(request.headers()));
         Some(answer)
     }
 
@@ -190,28 +191,28 @@ impl Platform {
         name: Option<&PublicName>,
         visitor: Visitor,
         places: Option<Arc<Semaphore>>,
-        account: &Account,
-    ) -> Result<Response<HandedBody>, Box<Response<SiteBody>>>
+        account: &BudgetAccount,
+    ) -> Result<Response<AdminBody>, Box<Response<SiteBody>>>
     where
         B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + Unpin + 'static,
     {
-        let id = self.request_ids.of(request.headers());
+        let id = self.request_ids.id_for(request.headers());
         request.headers_mut().insert(X_REQUEST_ID, id.clone());
-        let asked = Asked::of(request.method(), request.uri(), request.headers(), id);
+        let asked = AnswerContext::from_request(request.method(), request.uri(), request.headers(), id);
         let answering = async {
             let (request, held) = self.admit(request, visitor, places, account).await.inspect_err(|&failure| {
-                if failure == Failure::Busy {
-                    self.talkers.tally(visitor.address).refused();
+                if failure == PlatformFailure::Busy {
+                    self.talkers.tally(visitor.address).count_refusal();
                 }
             })?;
             self.exchange(request, host, name, visitor, held, asked.is_health()).await
         };
         let answered = if asked.is_health() {
-            timeout(limits::HEALTH_ANSWER, answering).await.unwrap_or(Err(Failure::NoAdmin))
+            timeout(limits::HEALTH_ANSWER, answering).await.unwrap_or(Err(PlatformFailure::NoAdmin))
         } else {
             answering.await
         };
-        answered.map_err(|failure| Box::new(asked.failed(failure)))
+        answered.map_err(|failure| Box::new(asked.failure_response(failure)))
     }
 
     /// Waits for a slot on the connection, the read part of the body, memory, and a turn, in this order. While it waits
@@ -221,8 +222,8 @@ impl Platform {
         request: Request<B>,
         visitor: Visitor,
         places: Option<Arc<Semaphore>>,
-        account: &Account,
-    ) -> Result<(Request<BegunBody<Watched<B>>>, Held), Failure>
+        account: &BudgetAccount,
+    ) -> Result<(Request<BufferedBody<WatchedBody<B>>>, HeldResources), PlatformFailure>
     where
         B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Unpin,
     {
@@ -236,26 +237,26 @@ impl Platform {
         };
         let (head, body) = request.into_parts();
         let is_event_stream = EVENT_PATHS.contains(&head.uri.path());
-        let is_to_be_read = BegunBody::is_to_be_read(&body);
+        let is_to_be_read = BufferedBody::should_read(&body);
         let patience = if is_to_be_read { limits::BODY_PATIENCE } else { limits::HANDED_PATIENCE };
         // Charged to the client as a whole: a waiting response must not block a site's on the same connection.
-        let account = account.of_client();
+        let account = account.client_account();
         if account.is_short() {
-            self.take_one_back();
+            self.revoke_one();
         }
         let holder = self.holders.add(client);
-        let body = Watched::new(body, &holder);
+        let body = WatchedBody::new(body, &holder);
         let mut memory = BodyMemory::new(account.clone(), self.body_bytes.clone());
         let (body, reading) = if is_to_be_read {
             let reading = self.bodies.take(&client, limits::PLATFORM_WAIT).await.map_err(refused)?;
             let body = tokio::select! {
                 biased;
-                () = holder.taken_back() => return Err(busy("client")),
+                () = holder.revoked() => return Err(busy("client")),
                 body = body.read(&mut memory) => body?,
             };
             (body, Some(reading))
         } else {
-            (BegunBody::unread(body), None)
+            (BufferedBody::unread(body), None)
         };
         // The proxy to admin takes its own memory until the response is read. A received body waits for it within the
         // share of bodies, which leaves some for the proxy: otherwise received bodies would block each other.
@@ -272,44 +273,49 @@ impl Platform {
         self.make_room(&self.requests);
         let turn = self.requests.take(&client, limits::PLATFORM_WAIT).await.map_err(refused)?;
         drop(reading);
-        let held =
-            Held { holder, _turn: turn, _event_stream: event_stream, _place: place, grant: Mutex::new(Some(grant)) };
+        let held = HeldResources {
+            holder,
+            _turn: turn,
+            _event_stream: event_stream,
+            _place: place,
+            grant: Mutex::new(Some(grant)),
+        };
         Ok((Request::from_parts(head, body), held))
     }
 
     /// Revokes a turn if hardly any of `turns` are left.
-    fn make_room(&self, turns: &Turns<Client>) {
-        if turns.taken() * 100 >= turns.bounds().total * limits::PLATFORM_CROWDED_PERCENT {
-            self.take_one_back();
+    fn make_room(&self, turns: &TurnQueue<Client>) {
+        if turns.in_use() * 100 >= turns.bounds().total * limits::PLATFORM_CROWDED_PERCENT {
+            self.revoke_one();
         }
     }
 
-    fn take_one_back(&self) {
-        if self.holders.take_one_back() {
-            metrics::platform_taken_back();
+    fn revoke_one(&self) {
+        if self.holders.revoke_one() {
+            metrics::platform_revoked();
         }
     }
 
     async fn exchange<B>(
         &self,
-        mut request: Request<BegunBody<B>>,
+        mut request: Request<BufferedBody<B>>,
         host: &str,
         name: Option<&PublicName>,
         visitor: Visitor,
-        held: Held,
+        held: HeldResources,
         is_health: bool,
-    ) -> Result<Response<HandedBody>, Failure>
+    ) -> Result<Response<AdminBody>, PlatformFailure>
     where
         B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + Unpin + 'static,
     {
         let unfit = |error| {
             tracing::warn!(%error, "a request could not be handed to admin");
-            Failure::NoAdmin
+            PlatformFailure::NoAdmin
         };
         prepare(&mut request, host, visitor).map_err(unfit)?;
         let id = request.headers().get(X_REQUEST_ID).cloned();
         if let Some(name) = name {
-            PlatformCache::announce(name, request.headers_mut());
+            PlatformCache::normalize_request(name, request.headers_mut());
         }
         // Last, because public requests have no other headers than this one of ours.
         self.prove(&mut request).map_err(unfit)?;
@@ -336,7 +342,7 @@ impl Platform {
     fn prove<B>(&self, request: &mut Request<B>) -> anyhow::Result<()> {
         // Replaces what the visitor may have sent under this name.
         request.headers_mut().remove(EDGE_PROOF);
-        for proof in self.key.proofs(&handed(request), self.clock.now()) {
+        for proof in self.key.proofs(&proof_input(request), self.clock.now()) {
             let mut proof = HeaderValue::try_from(proof)?;
             proof.set_sensitive(true);
             request.headers_mut().append(EDGE_PROOF, proof);
@@ -345,22 +351,22 @@ impl Platform {
     }
 }
 
-fn refused(refused: Refused) -> Failure {
+fn refused(refused: ShareError) -> PlatformFailure {
     busy(match refused {
-        Refused::Share => "client",
-        Refused::Full => "process",
+        ShareError::Share => "client",
+        ShareError::Full => "process",
     })
 }
 
-fn busy(bound: &'static str) -> Failure {
+fn busy(bound: &'static str) -> PlatformFailure {
     metrics::platform_refused(bound);
-    Failure::Busy
+    PlatformFailure::Busy
 }
 
 /// Returns the parts of a request that a proof covers, in the form in which admin receives them.
-fn handed<B>(request: &Request<B>) -> HandedRequest<'_> {
+fn proof_input<B>(request: &Request<B>) -> ForwardedRequest<'_> {
     let field = |name| request.headers().get(name).map_or(&[][..], HeaderValue::as_bytes);
-    HandedRequest {
+    ForwardedRequest {
         method: request.method().as_str(),
         path: request.uri().path_and_query().map_or("/", http::uri::PathAndQuery::as_str),
         host: field(header::HOST),

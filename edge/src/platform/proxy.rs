@@ -14,41 +14,41 @@ use pingora::{
 };
 
 use super::{
-    attempt::{ATTEMPT, Attempt, AttemptFailure},
+    attempt::{ATTEMPT, AdminAttempt, AttemptFailure},
     cache::{self, CACHE_NAME, PlatformCache, PublicName},
 };
-use crate::{limits, memory::Moment};
+use crate::{limits, memory::AppliedMoment};
 
-pub(super) struct Proxy {
+pub(super) struct AdminProxy {
     cache: PlatformCache,
 }
 
 #[derive(Default)]
-pub(super) struct Exchange {
+pub(super) struct ProxyContext {
     /// Its attempt; every task that contacts an admin has one.
-    attempt: Option<Arc<Attempt>>,
+    attempt: Option<Arc<AdminAttempt>>,
     name: Option<PublicName>,
     /// The position in the order of changes when admin was contacted.
-    moment: Option<Moment>,
+    moment: Option<AppliedMoment>,
 }
 
-impl Proxy {
+impl AdminProxy {
     pub(super) fn new(cache: PlatformCache) -> Self {
         Self { cache }
     }
 }
 
 #[async_trait]
-impl ProxyHttp for Proxy {
-    type CTX = Exchange;
+impl ProxyHttp for AdminProxy {
+    type CTX = ProxyContext;
 
-    fn new_ctx(&self) -> Exchange {
-        Exchange { attempt: ATTEMPT.try_with(Arc::clone).ok(), ..Exchange::default() }
+    fn new_ctx(&self) -> ProxyContext {
+        ProxyContext { attempt: ATTEMPT.try_with(Arc::clone).ok(), ..ProxyContext::default() }
     }
 
-    async fn request_filter(&self, session: &mut Session, exchange: &mut Exchange) -> pingora::Result<bool> {
+    async fn request_filter(&self, session: &mut Session, exchange: &mut ProxyContext) -> pingora::Result<bool> {
         let name = session.req_header_mut().remove_header(&CACHE_NAME);
-        exchange.name = name.and_then(|name| PublicName::read(&name));
+        exchange.name = name.and_then(|name| PublicName::parse(&name));
         let client = session.as_downstream_mut();
         client.set_read_timeout(Some(limits::CLIENT_STALL));
         client.set_write_timeout(Some(limits::CLIENT_STALL));
@@ -56,14 +56,14 @@ impl ProxyHttp for Proxy {
         Ok(false)
     }
 
-    fn request_cache_filter(&self, session: &mut Session, exchange: &mut Exchange) -> pingora::Result<()> {
+    fn request_cache_filter(&self, session: &mut Session, exchange: &mut ProxyContext) -> pingora::Result<()> {
         if exchange.name.is_some() {
             self.cache.enable(session);
         }
         Ok(())
     }
 
-    fn cache_key_callback(&self, _: &Session, exchange: &mut Exchange) -> pingora::Result<CacheKey> {
+    fn cache_key_callback(&self, _: &Session, exchange: &mut ProxyContext) -> pingora::Result<CacheKey> {
         let name = exchange.name.as_ref().ok_or_else(|| Error::new(ErrorType::InternalError))?;
         Ok(cache::key(name))
     }
@@ -75,7 +75,7 @@ impl ProxyHttp for Proxy {
         _: &CacheMeta,
         _: &mut HitHandler,
         _: bool,
-        _: &mut Exchange,
+        _: &mut ProxyContext,
     ) -> pingora::Result<Option<ForcedFreshness>> {
         Ok(Some(ForcedFreshness::ForceFresh))
     }
@@ -84,16 +84,20 @@ impl ProxyHttp for Proxy {
         &self,
         _: &Session,
         answer: &ResponseHeader,
-        exchange: &mut Exchange,
+        exchange: &mut ProxyContext,
     ) -> pingora::Result<RespCacheable> {
         let name = exchange.name.as_ref().ok_or_else(|| Error::new(ErrorType::InternalError))?;
-        Ok(self.cache.judge(name, exchange.moment, answer))
+        Ok(self.cache.decide_caching(name, exchange.moment, answer))
     }
 
-    async fn upstream_peer(&self, session: &mut Session, exchange: &mut Exchange) -> pingora::Result<Box<HttpPeer>> {
+    async fn upstream_peer(
+        &self,
+        session: &mut Session,
+        exchange: &mut ProxyContext,
+    ) -> pingora::Result<Box<HttpPeer>> {
         let attempt = exchange.attempt.as_ref().ok_or_else(|| Error::new(ErrorType::ConnectNoRoute))?;
         attempt.asked.cancel();
-        exchange.moment = self.cache.moment();
+        exchange.moment = self.cache.current_moment();
         let only_reads = session.req_header().method.is_safe();
         let mut peer = HttpPeer::new(attempt.admin.address(), false, String::new());
         peer.options.connection_timeout = Some(limits::ADMIN_CONNECT);
@@ -119,7 +123,7 @@ impl ProxyHttp for Proxy {
         &self,
         _: &mut Session,
         answer: &mut ResponseHeader,
-        exchange: &mut Exchange,
+        exchange: &mut ProxyContext,
     ) -> pingora::Result<()> {
         if answer.status == StatusCode::CONTINUE
             && let Some(attempt) = &exchange.attempt
@@ -135,13 +139,13 @@ impl ProxyHttp for Proxy {
         &self,
         session: &mut Session,
         answer: &mut ResponseHeader,
-        _: &mut Exchange,
+        _: &mut ProxyContext,
     ) -> pingora::Result<()> {
         let is_whole = session.req_header().method == Method::GET && answer.status == StatusCode::OK;
         if !is_whole && session.cache.phase() == CachePhase::Miss {
             let len = session.cache.maybe_cache_meta().and_then(|meta| meta.headers().get(CONTENT_LENGTH));
             let len = len.and_then(|len| len.to_str().ok()?.parse::<usize>().ok());
-            if len.is_none_or(|len| len > limits::CACHED_AT_ONCE_BYTES) {
+            if len.is_none_or(|len| len > limits::CACHED_SMALL_BYTES) {
                 session.cache.disable(NoCacheReason::Deferred);
             }
         }
@@ -152,7 +156,7 @@ impl ProxyHttp for Proxy {
         &self,
         _: &mut Session,
         _: &HttpPeer,
-        exchange: &mut Exchange,
+        exchange: &mut ProxyContext,
         mut error: Box<Error>,
     ) -> Box<Error> {
         if let Some(attempt) = &exchange.attempt {
@@ -168,22 +172,22 @@ impl ProxyHttp for Proxy {
         _: &HttpPeer,
         _: &mut Session,
         mut error: Box<Error>,
-        exchange: &mut Exchange,
+        exchange: &mut ProxyContext,
         _: bool,
     ) -> Box<Error> {
         if let Some(attempt) = &exchange.attempt {
-            attempt.fail_by(&error);
+            attempt.fail_with(&error);
         }
         error.set_retry(false);
         error
     }
 
     /// One failure, one line: [`super::exchange`] logs it.
-    fn suppress_error_log(&self, _: &Session, _: &Exchange, _: &Error) -> bool {
+    fn suppress_error_log(&self, _: &Session, _: &ProxyContext, _: &Error) -> bool {
         true
     }
 
-    async fn fail_to_proxy(&self, _: &mut Session, error: &Error, _: &mut Exchange) -> FailToProxy {
+    async fn fail_to_proxy(&self, _: &mut Session, error: &Error, _: &mut ProxyContext) -> FailToProxy {
         tracing::debug!(%error, "an attempt failed");
         FailToProxy { error_code: StatusCode::BAD_GATEWAY.as_u16(), can_reuse_downstream: false }
     }

@@ -13,14 +13,14 @@ use std::{
 };
 
 use bytes::Bytes;
-use fairness::budget::Grant;
+use fairness::budget::ByteGrant;
 use http::{HeaderMap, HeaderValue, header};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use tokio::sync::{Notify, mpsc};
 
-use super::held::Held;
+use super::held::HeldResources;
 use crate::{http::BodyError, limits};
 
 /// The media type of an event stream, which hardly ever has anything to read ahead.
@@ -29,30 +29,30 @@ const EVENTS: &[u8] = b"text/event-stream";
 /// A response was aborted because others need its turn.
 #[derive(Debug, thiserror::Error)]
 #[error("others need the turn of this answer, which is not being taken")]
-struct TakenBack;
+struct TurnRevokedError;
 
-pub(super) struct Relayed {
+pub(super) struct RelayedBody {
     pieces: mpsc::UnboundedReceiver<Result<Bytes, BodyError>>,
-    shared: Arc<Shared>,
+    shared: Arc<RelayState>,
     left: Option<u64>,
     is_over: bool,
 }
 
-struct Shared {
+struct RelayState {
     /// Bytes that were read and wait for the client.
     queued: AtomicUsize,
     taken: Notify,
-    memory: Mutex<Memory>,
+    memory: Mutex<RelayMemory>,
 }
 
-struct Memory {
-    grant: Option<Grant>,
+struct RelayMemory {
+    grant: Option<ByteGrant>,
     /// Whether admin's response has ended: then only the waiting bytes are charged.
     has_ended: bool,
 }
 
-impl Shared {
-    fn memory(&self) -> MutexGuard<'_, Memory> {
+impl RelayState {
+    fn memory(&self) -> MutexGuard<'_, RelayMemory> {
         // No code panics while it holds the lock.
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -75,7 +75,7 @@ impl Shared {
 }
 
 /// Starts to read `answer`, with these `headers`, for a request that holds `held`.
-pub(super) fn relay(answer: Incoming, headers: &HeaderMap, held: Arc<Held>) -> Relayed {
+pub(super) fn relay(answer: Incoming, headers: &HeaderMap, held: Arc<HeldResources>) -> RelayedBody {
     let left = answer.size_hint().exact();
     let mut grant = held.take_grant();
     let mut room = limits::RELAYED_BYTES;
@@ -90,27 +90,27 @@ pub(super) fn relay(answer: Incoming, headers: &HeaderMap, held: Arc<Held>) -> R
             room = usize::MAX;
         }
     }
-    let memory = Mutex::new(Memory { grant, has_ended: false });
-    let shared = Arc::new(Shared { queued: AtomicUsize::new(0), taken: Notify::new(), memory });
+    let memory = Mutex::new(RelayMemory { grant, has_ended: false });
+    let shared = Arc::new(RelayState { queued: AtomicUsize::new(0), taken: Notify::new(), memory });
     #[expect(clippy::disallowed_methods, reason = "no piece is empty, and `room` bounds their bytes")]
     let (sender, pieces) = mpsc::unbounded_channel();
     tokio::spawn(read(answer, sender, shared.clone(), held, room));
-    Relayed { pieces, shared, left, is_over: false }
+    RelayedBody { pieces, shared, left, is_over: false }
 }
 
 /// Reads `answer` to its end, at most `room` bytes ahead of the client.
 async fn read(
     mut answer: Incoming,
     pieces: mpsc::UnboundedSender<Result<Bytes, BodyError>>,
-    shared: Arc<Shared>,
-    held: Arc<Held>,
+    shared: Arc<RelayState>,
+    held: Arc<HeldResources>,
     room: usize,
 ) {
     loop {
         let frame = tokio::select! {
             biased;
             () = pieces.closed() => return,
-            () = held.taken_back() => Some(Err(TakenBack.into())),
+            () = held.revoked() => Some(Err(TurnRevokedError.into())),
             frame = answer.frame() => frame.map(|frame| frame.map_err(BodyError::from)),
         };
         match frame {
@@ -137,8 +137,8 @@ async fn read(
             tokio::select! {
                 () = shared.taken.notified() => {}
                 () = pieces.closed() => return,
-                () = held.taken_back() => {
-                    let _ = pieces.send(Err(TakenBack.into()));
+                () = held.revoked() => {
+                    let _ = pieces.send(Err(TurnRevokedError.into()));
                     return shared.end();
                 }
             }
@@ -149,7 +149,7 @@ async fn read(
     drop(held);
 }
 
-impl Relayed {
+impl RelayedBody {
     pub(super) fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let piece = ready!(self.pieces.poll_recv(cx));
         let Some(Ok(bytes)) = piece else {
@@ -175,7 +175,7 @@ impl Relayed {
 }
 
 /// The body of admin's response. Its bytes are charged until they are read.
-pub struct HandedBody {
+pub struct AdminBody {
     answer: AnswerBody,
 }
 
@@ -183,24 +183,24 @@ enum AnswerBody {
     /// An empty body.
     Empty,
     /// Passed on as it arrives.
-    Relayed(Relayed),
+    Relayed(RelayedBody),
     /// Read whole, while the request's resources are still held.
-    Whole { bytes: Bytes, _held: Arc<Held> },
+    Whole { bytes: Bytes, _held: Arc<HeldResources> },
 }
 
-impl HandedBody {
-    pub(super) fn relayed(answer: Incoming, headers: &HeaderMap, held: Arc<Held>) -> Self {
+impl AdminBody {
+    pub(super) fn relayed(answer: Incoming, headers: &HeaderMap, held: Arc<HeldResources>) -> Self {
         let answer =
             if answer.is_end_stream() { AnswerBody::Empty } else { AnswerBody::Relayed(relay(answer, headers, held)) };
         Self { answer }
     }
 
-    pub(super) fn whole(answer: Bytes, held: Arc<Held>) -> Self {
+    pub(super) fn whole(answer: Bytes, held: Arc<HeldResources>) -> Self {
         Self { answer: AnswerBody::Whole { bytes: answer, _held: held } }
     }
 }
 
-impl Body for HandedBody {
+impl Body for AdminBody {
     type Data = Bytes;
     type Error = BodyError;
 

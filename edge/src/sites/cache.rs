@@ -3,23 +3,23 @@
 use std::sync::Arc;
 
 use super::{
-    copies::Copies,
-    pack::{Pack, PackData},
-    packs::{PackError, in_time, room_for},
+    copies::ReplicatedPacks,
+    pack::{LoadedPack, PackData},
+    packs::{PackError, reserve_read, with_store_timeout},
 };
 use crate::{
     limits::{
-        BLOCK_BYTES, CACHE_SHARDS, DECODED_AT_ONCE, DECODED_OF_ACCOUNT, LOAD_BYTES, LOADS_AT_ONCE, LOADS_OF_ACCOUNT,
-        LOADS_WAITING, LOADS_WAITING_OF_ACCOUNT, MANIFEST_LOADS_AT_ONCE, MANIFEST_LOADS_OF_ACCOUNT,
-        MANIFEST_SHARD_BYTES, STORE_WAIT, Shares, USUAL_BODY_BYTES, USUAL_MANIFEST_BYTES,
+        BLOCK_BYTES, CACHE_SHARDS, CONCURRENT_DECODES, CONCURRENT_LOADS, CONCURRENT_MANIFEST_LOADS, DECODED_OF_ACCOUNT,
+        LOAD_BYTES, LOADS_OF_ACCOUNT, LOADS_WAITING, LOADS_WAITING_OF_ACCOUNT, MANIFEST_LOADS_OF_ACCOUNT,
+        MANIFEST_SHARD_BYTES, MemoryShares, STORE_WAIT, USUAL_BODY_BYTES, USUAL_MANIFEST_BYTES,
     },
     metrics,
 };
 use bytes::Bytes;
 use domain::{DeploymentId, PayingAccount};
 use fairness::{
-    Bounds, Turns,
-    budget::{Account, Budget},
+    TurnBounds, TurnQueue,
+    budget::{BudgetAccount, ByteBudget},
 };
 use packs::{Span, StoredBody};
 use quick_cache::{
@@ -32,72 +32,72 @@ const ENTRY_WEIGHT: u64 = 128;
 
 /// The caches for packs. Every request looks them up, so a hit writes nothing but one mark.
 pub(crate) struct PackCache {
-    manifests: Cache<DeploymentId, Arc<Pack>, ByBytes>,
+    manifests: Cache<DeploymentId, Arc<LoadedPack>, EntryWeight>,
     /// Limits concurrent manifest reads, in total and per paying account.
-    loads: Turns<PayingAccount>,
-    bodies: Arc<Bodies>,
+    loads: TurnQueue<PayingAccount>,
+    bodies: Arc<BodyCache>,
 }
 
 /// The cache of bodies, in blocks of [`BLOCK_BYTES`]. Each block has its own allocation, so a response that holds one
 /// keeps no more than that alive, even after eviction.
-pub(crate) struct Bodies {
-    pub(crate) packs: Copies,
+pub(crate) struct BodyCache {
+    pub(crate) packs: ReplicatedPacks,
     /// Keyed by deployment (its id as a number, so a lookup does not allocate) and offset in its data.
-    pub(super) blocks: Cache<(u128, u64), Bytes, ByBytes>,
-    loads: Turns<PayingAccount>,
-    pub(super) decodings: Turns<PayingAccount>,
+    pub(super) blocks: Cache<(u128, u64), Bytes, EntryWeight>,
+    loads: TurnQueue<PayingAccount>,
+    pub(super) decodings: TurnQueue<PayingAccount>,
     /// The memory account that a read is charged to until its bytes are in the cache.
-    pub(super) account: Account,
+    pub(super) account: BudgetAccount,
 }
 
 #[derive(Clone)]
-pub(super) struct ByBytes;
+pub(super) struct EntryWeight;
 
-impl Weighter<DeploymentId, Arc<Pack>> for ByBytes {
-    fn weight(&self, _: &DeploymentId, pack: &Arc<Pack>) -> u64 {
+impl Weighter<DeploymentId, Arc<LoadedPack>> for EntryWeight {
+    fn weight(&self, _: &DeploymentId, pack: &Arc<LoadedPack>) -> u64 {
         pack.weight() + ENTRY_WEIGHT
     }
 }
 
-impl Weighter<(u128, u64), Bytes> for ByBytes {
+impl Weighter<(u128, u64), Bytes> for EntryWeight {
     fn weight(&self, _: &(u128, u64), body: &Bytes) -> u64 {
         body.len() as u64 + ENTRY_WEIGHT
     }
 }
 
-fn cache<K: Eq + std::hash::Hash, V: Clone>(bytes: u64, usual: u64, shards: usize) -> Cache<K, V, ByBytes>
+fn cache<K: Eq + std::hash::Hash, V: Clone>(bytes: u64, usual: u64, shards: usize) -> Cache<K, V, EntryWeight>
 where
-    ByBytes: Weighter<K, V>,
+    EntryWeight: Weighter<K, V>,
 {
     let entries = usize::try_from(bytes / usual).unwrap_or(usize::MAX);
     let mut options = OptionsBuilder::new();
     options.shards(shards).estimated_items_capacity(entries).weight_capacity(bytes);
     match options.build() {
         Ok(options) => {
-            Cache::with_options(options, ByBytes, DefaultHashBuilder::default(), DefaultLifecycle::default())
+            Cache::with_options(options, EntryWeight, DefaultHashBuilder::default(), DefaultLifecycle::default())
         }
         // Unreachable: both required options are set.
-        Err(_) => Cache::with_weighter(entries, bytes, ByBytes),
+        Err(_) => Cache::with_weighter(entries, bytes, EntryWeight),
     }
 }
 
 /// Creates turns with `total` slots, at most `share` of them for one account.
-fn turns(total: usize, share: usize) -> Turns<PayingAccount> {
-    Turns::new(Bounds { total, share, waiting: LOADS_WAITING, waiting_share: LOADS_WAITING_OF_ACCOUNT })
+fn account_turns(total: usize, share: usize) -> TurnQueue<PayingAccount> {
+    TurnQueue::new(TurnBounds { total, share, waiting: LOADS_WAITING, waiting_share: LOADS_WAITING_OF_ACCOUNT })
 }
 
 impl PackCache {
     /// Creates empty caches with the sizes in `shares`. Body reads are charged to `budget`.
-    pub(crate) fn new(packs: Copies, shares: &Shares, budget: &Budget) -> Self {
+    pub(crate) fn new(packs: ReplicatedPacks, shares: &MemoryShares, budget: &ByteBudget) -> Self {
         let manifest_shards = usize::try_from(shares.manifests / MANIFEST_SHARD_BYTES).unwrap_or(CACHE_SHARDS);
         Self {
             manifests: cache(shares.manifests, USUAL_MANIFEST_BYTES, manifest_shards.clamp(1, CACHE_SHARDS)),
-            loads: turns(MANIFEST_LOADS_AT_ONCE, MANIFEST_LOADS_OF_ACCOUNT),
-            bodies: Arc::new(Bodies {
+            loads: account_turns(CONCURRENT_MANIFEST_LOADS, MANIFEST_LOADS_OF_ACCOUNT),
+            bodies: Arc::new(BodyCache {
                 packs,
                 blocks: cache(shares.bodies, USUAL_BODY_BYTES, CACHE_SHARDS),
-                loads: turns(LOADS_AT_ONCE, LOADS_OF_ACCOUNT),
-                decodings: turns(DECODED_AT_ONCE, DECODED_OF_ACCOUNT),
+                loads: account_turns(CONCURRENT_LOADS, LOADS_OF_ACCOUNT),
+                decodings: account_turns(CONCURRENT_DECODES, DECODED_OF_ACCOUNT),
                 account: budget.common_account(),
             }),
         }
@@ -105,7 +105,7 @@ impl PackCache {
 
     /// Returns the pack of a deployment; a read is charged to `owner`. Callers do not hold the pack across an await: an
     /// evicted pack would be counted nowhere in the meantime.
-    pub(crate) async fn pack(&self, id: &DeploymentId, owner: &PayingAccount) -> Result<Arc<Pack>, PackError> {
+    pub(crate) async fn pack(&self, id: &DeploymentId, owner: &PayingAccount) -> Result<Arc<LoadedPack>, PackError> {
         if let Some(pack) = self.manifests.get(id) {
             return Ok(pack);
         }
@@ -114,9 +114,9 @@ impl PackCache {
             let _turn = self.loads.take(owner, STORE_WAIT).await.map_err(PackError::unavailable)?;
             // The grant is released once the pack is in the manifest cache, which counts it from then on.
             let (manifest, _grant) = self.bodies.packs.manifest(id, &self.bodies.account).await?;
-            Ok(Arc::new(Pack::new((id.clone(), owner.clone()), manifest, self.bodies.clone())))
+            Ok(Arc::new(LoadedPack::new((id.clone(), owner.clone()), manifest, self.bodies.clone())))
         };
-        Box::pin(in_time(self.manifests.get_or_insert_async(id, load))).await
+        Box::pin(with_store_timeout(self.manifests.get_or_insert_async(id, load))).await
     }
 
     #[cfg(test)]
@@ -130,12 +130,12 @@ impl PackCache {
         self.bodies.blocks.clear();
     }
 
-    pub(crate) fn used(&self) -> [u64; 2] {
+    pub(crate) fn memory_used(&self) -> [u64; 2] {
         [self.bodies.blocks.weight(), self.manifests.weight()]
     }
 }
 
-impl Bodies {
+impl BodyCache {
     /// Returns the block of the body `whole` that contains `offset` of the pack's data, and its start within the body.
     pub(crate) fn block_at(whole: Span, offset: u64) -> (Span, u64) {
         let at = offset.saturating_sub(whole.offset);
@@ -143,7 +143,7 @@ impl Bodies {
         (Span { offset: whole.offset + start, len: (whole.len - start).min(BLOCK_BYTES as u64) }, start)
     }
 
-    pub(crate) fn remembered(&self, data: &PackData, block: Span) -> Option<Bytes> {
+    pub(crate) fn cached_block(&self, data: &PackData, block: Span) -> Option<Bytes> {
         let found = self.blocks.get(&(data.number, block.offset));
         metrics::body(found.is_some());
         found
@@ -160,7 +160,7 @@ impl Bodies {
             } else {
                 (0, whole.span.len)
             };
-            let _grant = room_for(len, &self.account).await?;
+            let _grant = reserve_read(len, &self.account).await?;
             let read = self.packs.read(&data.id, whole, from, len).await?;
             let mut first = Bytes::new();
             let mut offset = whole.span.offset + from;
@@ -175,6 +175,6 @@ impl Bodies {
             }
             Ok(first)
         };
-        Box::pin(in_time(self.blocks.get_or_insert_async(&key, load))).await
+        Box::pin(with_store_timeout(self.blocks.get_or_insert_async(&key, load))).await
     }
 }

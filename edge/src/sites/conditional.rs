@@ -9,7 +9,7 @@ use http::{
 
 /// The validators of the form of a file that would be sent.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Validators<'v> {
+pub(crate) struct FormValidators<'v> {
     pub(crate) etag: &'v str,
     /// The time since which the URL has had this content. `None` where other content may have the same date there, for
     /// example where a rule or the request selects the file: clients then use the entity tag alone.
@@ -19,7 +19,7 @@ pub(crate) struct Validators<'v> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum ConditionOutcome {
     Send,
     NotModified,
     /// 412: the content is not what the visitor expects.
@@ -27,32 +27,32 @@ pub(crate) enum Verdict {
 }
 
 /// Converts Unix seconds to a time, as HTTP dates have it.
-pub(crate) fn instant(unix_seconds: i64) -> SystemTime {
+pub(crate) fn from_unix_seconds(unix_seconds: i64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(u64::try_from(unix_seconds).unwrap_or(0))
 }
 
-impl Validators<'_> {
+impl FormValidators<'_> {
     /// Evaluates the conditions in the order that the RFC requires.
-    pub(crate) fn judge(self, headers: &HeaderMap) -> Verdict {
+    pub(crate) fn evaluate(self, headers: &HeaderMap) -> ConditionOutcome {
         if headers.contains_key(IF_MATCH) {
-            if !self.listed(headers, &IF_MATCH, Comparison::Strong) {
-                return Verdict::Failed;
+            if !self.is_listed(headers, &IF_MATCH, TagComparison::Strong) {
+                return ConditionOutcome::Failed;
             }
         } else if date(headers, &IF_UNMODIFIED_SINCE).is_some_and(|since| self.modified.is_some_and(|at| at > since)) {
-            return Verdict::Failed;
+            return ConditionOutcome::Failed;
         }
         let not_modified = if headers.contains_key(IF_NONE_MATCH) {
-            self.listed(headers, &IF_NONE_MATCH, Comparison::Weak)
+            self.is_listed(headers, &IF_NONE_MATCH, TagComparison::Weak)
         } else {
             // Compared for equality: after a rollback, older content than the visitor's is the current one.
             date(headers, &IF_MODIFIED_SINCE).is_some_and(|since| self.modified == Some(since))
         };
-        if not_modified { Verdict::NotModified } else { Verdict::Send }
+        if not_modified { ConditionOutcome::NotModified } else { ConditionOutcome::Send }
     }
 
     /// Returns whether a range may be sent. `If-Range` must be absent or name exactly this form, and so must the date
     /// of an `If-Unmodified-Since`. Otherwise the whole file is sent, which is always correct.
-    pub(crate) fn allow_range(self, headers: &HeaderMap) -> bool {
+    pub(crate) fn allows_range(self, headers: &HeaderMap) -> bool {
         let is_date = |date: SystemTime| self.is_only_form && self.modified == Some(date);
         if !headers.contains_key(IF_MATCH) && date(headers, &IF_UNMODIFIED_SINCE).is_some_and(|since| !is_date(since)) {
             return false;
@@ -62,20 +62,21 @@ impl Validators<'_> {
         value.trim() == self.etag || httpdate::parse_http_date(value).is_ok_and(is_date)
     }
 
-    fn listed(self, headers: &HeaderMap, name: &HeaderName, comparison: Comparison) -> bool {
+    fn is_listed(self, headers: &HeaderMap, name: &HeaderName, comparison: TagComparison) -> bool {
         headers.get_all(name).iter().filter_map(|line| line.to_str().ok()).any(|line| {
-            line.trim() == "*" || tags(line).any(|(weak, tag)| tag == self.etag && !(weak && comparison.is_strong()))
+            line.trim() == "*"
+                || entity_tags(line).any(|(weak, tag)| tag == self.etag && !(weak && comparison.is_strong()))
         })
     }
 }
 
 #[derive(Clone, Copy)]
-enum Comparison {
+enum TagComparison {
     Strong,
     Weak,
 }
 
-impl Comparison {
+impl TagComparison {
     const fn is_strong(self) -> bool {
         matches!(self, Self::Strong)
     }
@@ -86,7 +87,7 @@ fn date(headers: &HeaderMap, name: &HeaderName) -> Option<SystemTime> {
 }
 
 /// Returns the entity tags of a list, each with whether it is weak. Stops at the first malformed tag.
-fn tags(line: &str) -> impl Iterator<Item = (bool, &str)> {
+fn entity_tags(line: &str) -> impl Iterator<Item = (bool, &str)> {
     let mut rest = line;
     std::iter::from_fn(move || {
         rest = rest.trim_start_matches([' ', '\t', ',']);
@@ -113,61 +114,65 @@ mod tests {
 
     #[test]
     fn conditions_are_weighed_in_order() {
-        let validators = Validators { etag: "\"a,b\"", modified: Some(instant(PUBLISHED)), is_only_form: true };
-        let cases: [(&[(&str, &str)], Verdict); 24] = [
-            (&[], Verdict::Send),
-            (&[("if-none-match", "\"a,b\"")], Verdict::NotModified),
-            (&[("if-none-match", "W/\"a,b\"")], Verdict::NotModified),
-            (&[("if-none-match", "\"x\" , ,W/\"y\", \"a,b\"")], Verdict::NotModified),
-            (&[("if-none-match", "*")], Verdict::NotModified),
-            (&[("if-none-match", "\"x\""), ("if-none-match", "\"a,b\"")], Verdict::NotModified),
-            (&[("if-none-match", "\"x\"")], Verdict::Send),
-            (&[("if-none-match", "a,b")], Verdict::Send),
-            (&[("if-none-match", "\"a,b")], Verdict::Send),
-            (&[("if-none-match", "w/\"a,b\"")], Verdict::Send),
-            (&[("if-none-match", "\"x\""), ("if-modified-since", SAME)], Verdict::Send),
-            (&[("if-modified-since", SAME)], Verdict::NotModified),
-            (&[("if-modified-since", LATER)], Verdict::Send),
-            (&[("if-modified-since", EARLIER)], Verdict::Send),
-            (&[("if-modified-since", "yesterday")], Verdict::Send),
-            (&[("if-match", "\"a,b\"")], Verdict::Send),
-            (&[("if-match", "*")], Verdict::Send),
-            (&[("if-match", "W/\"a,b\"")], Verdict::Failed),
-            (&[("if-match", "\"x\"")], Verdict::Failed),
-            (&[("if-match", "\"x\""), ("if-none-match", "\"a,b\"")], Verdict::Failed),
-            (&[("if-match", "\"a,b\""), ("if-unmodified-since", EARLIER)], Verdict::Send),
-            (&[("if-unmodified-since", EARLIER)], Verdict::Failed),
-            (&[("if-unmodified-since", SAME)], Verdict::Send),
-            (&[("if-unmodified-since", "never")], Verdict::Send),
+        let validators =
+            FormValidators { etag: "\"a,b\"", modified: Some(from_unix_seconds(PUBLISHED)), is_only_form: true };
+        let cases: [(&[(&str, &str)], ConditionOutcome); 24] = [
+            (&[], ConditionOutcome::Send),
+            (&[("if-none-match", "\"a,b\"")], ConditionOutcome::NotModified),
+            (&[("if-none-match", "W/\"a,b\"")], ConditionOutcome::NotModified),
+            (&[("if-none-match", "\"x\" , ,W/\"y\", \"a,b\"")], ConditionOutcome::NotModified),
+            (&[("if-none-match", "*")], ConditionOutcome::NotModified),
+            (&[("if-none-match", "\"x\""), ("if-none-match", "\"a,b\"")], ConditionOutcome::NotModified),
+            (&[("if-none-match", "\"x\"")], ConditionOutcome::Send),
+            (&[("if-none-match", "a,b")], ConditionOutcome::Send),
+            (&[("if-none-match", "\"a,b")], ConditionOutcome::Send),
+            (&[("if-none-match", "w/\"a,b\"")], ConditionOutcome::Send),
+            (&[("if-none-match", "\"x\""), ("if-modified-since", SAME)], ConditionOutcome::Send),
+            (&[("if-modified-since", SAME)], ConditionOutcome::NotModified),
+            (&[("if-modified-since", LATER)], ConditionOutcome::Send),
+            (&[("if-modified-since", EARLIER)], ConditionOutcome::Send),
+            (&[("if-modified-since", "yesterday")], ConditionOutcome::Send),
+            (&[("if-match", "\"a,b\"")], ConditionOutcome::Send),
+            (&[("if-match", "*")], ConditionOutcome::Send),
+            (&[("if-match", "W/\"a,b\"")], ConditionOutcome::Failed),
+            (&[("if-match", "\"x\"")], ConditionOutcome::Failed),
+            (&[("if-match", "\"x\""), ("if-none-match", "\"a,b\"")], ConditionOutcome::Failed),
+            (&[("if-match", "\"a,b\""), ("if-unmodified-since", EARLIER)], ConditionOutcome::Send),
+            (&[("if-unmodified-since", EARLIER)], ConditionOutcome::Failed),
+            (&[("if-unmodified-since", SAME)], ConditionOutcome::Send),
+            (&[("if-unmodified-since", "never")], ConditionOutcome::Send),
         ];
         for (lines, expected) in cases {
-            assert_eq!(validators.judge(&headers(lines)), expected, "{lines:?}");
+            assert_eq!(validators.evaluate(&headers(lines)), expected, "{lines:?}");
         }
-        let undated = Validators { modified: None, ..validators };
+        let undated = FormValidators { modified: None, ..validators };
         for (lines, expected) in [
-            (&[("if-modified-since", SAME)][..], Verdict::Send),
-            (&[("if-modified-since", LATER)], Verdict::Send),
-            (&[("if-unmodified-since", EARLIER)], Verdict::Send),
-            (&[("if-none-match", "\"a,b\""), ("if-modified-since", EARLIER)], Verdict::NotModified),
+            (&[("if-modified-since", SAME)][..], ConditionOutcome::Send),
+            (&[("if-modified-since", LATER)], ConditionOutcome::Send),
+            (&[("if-unmodified-since", EARLIER)], ConditionOutcome::Send),
+            (&[("if-none-match", "\"a,b\""), ("if-modified-since", EARLIER)], ConditionOutcome::NotModified),
         ] {
-            assert_eq!(undated.judge(&headers(lines)), expected, "{lines:?} without a date");
+            assert_eq!(undated.evaluate(&headers(lines)), expected, "{lines:?} without a date");
         }
     }
 
     #[test]
     fn a_range_is_for_exactly_the_form_that_the_visitor_has() {
-        let validators = Validators { etag: "\"a\"", modified: Some(instant(PUBLISHED)), is_only_form: true };
+        let validators =
+            FormValidators { etag: "\"a\"", modified: Some(from_unix_seconds(PUBLISHED)), is_only_form: true };
         let cases = [("\"a\"", true), ("W/\"a\"", false), ("\"b\"", false), (SAME, true), (LATER, false), ("x", false)];
         for (value, expected) in cases {
-            assert_eq!(validators.allow_range(&headers(&[("if-range", value)])), expected, "{value}");
+            assert_eq!(validators.allows_range(&headers(&[("if-range", value)])), expected, "{value}");
         }
-        assert!(validators.allow_range(&HeaderMap::new()));
+        assert!(validators.allows_range(&HeaderMap::new()));
         for (since, expected) in [(SAME, true), (LATER, false), ("x", true)] {
-            assert_eq!(validators.allow_range(&headers(&[("if-unmodified-since", since)])), expected, "{since}");
+            assert_eq!(validators.allows_range(&headers(&[("if-unmodified-since", since)])), expected, "{since}");
         }
-        for other in [Validators { modified: None, ..validators }, Validators { is_only_form: false, ..validators }] {
-            assert!(!other.allow_range(&headers(&[("if-range", SAME)])), "a date that says too little");
-            assert!(other.allow_range(&headers(&[("if-range", "\"a\"")])));
+        for other in
+            [FormValidators { modified: None, ..validators }, FormValidators { is_only_form: false, ..validators }]
+        {
+            assert!(!other.allows_range(&headers(&[("if-range", SAME)])), "a date that says too little");
+            assert!(other.allows_range(&headers(&[("if-range", "\"a\"")])));
         }
     }
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use domain::DeploymentId;
-use fairness::budget::{Account, Grant};
+use fairness::budget::{BudgetAccount, ByteGrant};
 use packs::{DIGEST_BLOCK_BYTES, Manifest, Span, StoredBody};
 
 use super::{
-    faults::Faults,
-    packs::{PackError, Packs},
+    faults::FaultLog,
+    packs::{PackError, PackSource},
 };
 use crate::{limits::BLOCK_BYTES, memory::RecentDeployments, metrics};
 
@@ -18,22 +18,22 @@ use crate::{limits::BLOCK_BYTES, memory::RecentDeployments, metrics};
 const _: () = assert!(BLOCK_BYTES == DIGEST_BLOCK_BYTES);
 
 /// The store, its replica, and the lookup of whether a pack should exist.
-pub(crate) struct Copies {
-    store: Arc<dyn Packs>,
-    replica: Option<Arc<dyn Packs>>,
+pub(crate) struct ReplicatedPacks {
+    store: Arc<dyn PackSource>,
+    replica: Option<Arc<dyn PackSource>>,
     kept: Arc<dyn RecentDeployments>,
-    faults: Faults,
+    faults: FaultLog,
     /// The memory account for manifests that are read to name a file in the log.
-    account: Account,
+    account: BudgetAccount,
 }
 
 #[derive(Clone, Copy)]
-enum Part {
+enum FaultyPart {
     Manifest,
     Data(u64),
 }
 
-impl Part {
+impl FaultyPart {
     fn offset(self) -> Option<u64> {
         match self {
             Self::Manifest => None,
@@ -42,15 +42,15 @@ impl Part {
     }
 }
 
-impl Copies {
+impl ReplicatedPacks {
     /// Creates a reader of `store` with an optional replica. `kept` knows which deployments exist.
     pub(crate) fn new(
-        store: Arc<dyn Packs>,
-        replica: Option<Arc<dyn Packs>>,
+        store: Arc<dyn PackSource>,
+        replica: Option<Arc<dyn PackSource>>,
         kept: Arc<dyn RecentDeployments>,
-        account: Account,
+        account: BudgetAccount,
     ) -> Self {
-        Self { store, replica, kept, faults: Faults::default(), account }
+        Self { store, replica, kept, faults: FaultLog::default(), account }
     }
 
     pub(crate) fn is_remote(&self) -> bool {
@@ -58,9 +58,13 @@ impl Copies {
     }
 
     /// Returns the manifest of a pack, with the grant for the memory needed to read it.
-    pub(crate) async fn manifest(&self, id: &DeploymentId, account: &Account) -> Result<(Manifest, Grant), PackError> {
-        let number = number(id);
-        if let Some(error) = self.faults.recent(number, None) {
+    pub(crate) async fn manifest(
+        &self,
+        id: &DeploymentId,
+        account: &BudgetAccount,
+    ) -> Result<(Manifest, ByteGrant), PackError> {
+        let number = numeric_id(id);
+        if let Some(error) = self.faults.find_recent(number, None) {
             return Err(error);
         }
         let error = match self.store.manifest(id, account).await {
@@ -72,16 +76,16 @@ impl Copies {
             Err(error) => error,
             Ok(read) => return Ok(read),
         };
-        if !error.is_of_pack() {
+        if !error.is_pack_fault() {
             return Err(error);
         }
         if let Some(replica) = &self.replica
             && let Ok(read) = replica.manifest(id, account).await
         {
-            self.report(id, Part::Manifest, &error, true).await;
+            self.report(id, FaultyPart::Manifest, &error, true).await;
             return Ok(read);
         }
-        Err(self.settled(id, Part::Manifest, error).await)
+        Err(self.classify_fault(id, FaultyPart::Manifest, error).await)
     }
 
     /// Reads `len` bytes of `whole` from its byte `start`. `start` is the beginning of a block, and the length covers
@@ -93,8 +97,8 @@ impl Copies {
         start: u64,
         len: u64,
     ) -> Result<Bytes, PackError> {
-        let (number, span) = (number(id), Span { offset: whole.span.offset + start, len });
-        if let Some(error) = self.faults.recent(number, Some(span.offset)) {
+        let (number, span) = (numeric_id(id), Span { offset: whole.span.offset + start, len });
+        if let Some(error) = self.faults.find_recent(number, Some(span.offset)) {
             return Err(error);
         }
         let error = match read_checked(&*self.store, id, whole, start, span).await {
@@ -105,35 +109,35 @@ impl Copies {
             Err(error) => error,
             Ok(bytes) => return Ok(bytes),
         };
-        if !error.is_of_pack() {
+        if !error.is_pack_fault() {
             return Err(error);
         }
         if let Some(replica) = &self.replica
             && let Ok(bytes) = read_checked(&**replica, id, whole, start, span).await
         {
-            self.report(id, Part::Data(span.offset), &error, true).await;
+            self.report(id, FaultyPart::Data(span.offset), &error, true).await;
             return Ok(bytes);
         }
-        Err(self.settled(id, Part::Data(span.offset), error).await)
+        Err(self.classify_fault(id, FaultyPart::Data(span.offset), error).await)
     }
 
     /// Translates a fault for a visitor: a missing pack is [`PackError::Lost`] only if its deployment still exists.
-    async fn settled(&self, id: &DeploymentId, part: Part, error: PackError) -> PackError {
+    async fn classify_fault(&self, id: &DeploymentId, part: FaultyPart, error: PackError) -> PackError {
         let error = match error {
             PackError::Missing if self.kept.is_kept(id).await => PackError::Lost,
             error => error,
         };
         if !matches!(error, PackError::Missing) {
-            self.faults.remember(number(id), part.offset(), &error);
+            self.faults.remember(numeric_id(id), part.offset(), &error);
             self.report(id, part, &error, false).await;
         }
         error
     }
 
     /// Counts a fault, and logs it at a limited rate.
-    async fn report(&self, id: &DeploymentId, part: Part, error: &PackError, is_replaced: bool) {
+    async fn report(&self, id: &DeploymentId, part: FaultyPart, error: &PackError, is_replaced: bool) {
         let is_missing = matches!(error, PackError::Missing | PackError::Lost);
-        let is_logged = self.faults.is_to_be_logged(id);
+        let is_logged = self.faults.should_log(id);
         // A replica keeps packs of deleted deployments. The database is queried no more often than the log is written.
         if is_logged && matches!(error, PackError::Missing) && !self.kept.is_kept(id).await {
             return;
@@ -147,8 +151,8 @@ impl Copies {
             return;
         }
         let path = match part {
-            Part::Manifest => None,
-            Part::Data(offset) => self.path_at(id, offset).await,
+            FaultyPart::Manifest => None,
+            FaultyPart::Data(offset) => self.path_at(id, offset).await,
         };
         let what = if is_missing { "missing" } else { "damaged" };
         tracing::error!(
@@ -173,12 +177,12 @@ impl Copies {
 }
 
 /// Returns the id as a number. 20 base-36 digits take 104 bits, so different ids are different numbers.
-pub(crate) fn number(id: &DeploymentId) -> u128 {
+pub(crate) fn numeric_id(id: &DeploymentId) -> u128 {
     u128::from_str_radix(id.body(), 36).unwrap_or_default()
 }
 
 async fn read_checked(
-    packs: &dyn Packs,
+    packs: &dyn PackSource,
     id: &DeploymentId,
     whole: &StoredBody,
     start: u64,

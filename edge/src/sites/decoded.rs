@@ -11,16 +11,16 @@ use std::{
 
 use bytes::Bytes;
 use domain::PayingAccount;
-use fairness::{Turn, budget::Grant};
+use fairness::{TurnPermit, budget::ByteGrant};
 use futures_util::future::BoxFuture;
 use packs::{Encoding, Span, StoredBody};
 
 use super::{
     pack::PackData,
-    packs::{PackError, in_time, room_for},
+    packs::{PackError, reserve_read, with_store_timeout},
 };
 use crate::{
-    http::{BodyError, Source, own},
+    http::{BodyError, BodySource, copy_if_small},
     limits::{BLOCK_BYTES, CACHED_BODY_BYTES, DECODED_BYTES, STORE_WAIT},
 };
 
@@ -64,14 +64,14 @@ impl EncodedBody {
         if let Some(block) = self.cached(index) {
             return Ok(Some(block));
         }
-        Box::pin(in_time(async {
+        Box::pin(with_store_timeout(async {
             let bodies = &self.data.bodies;
             let turn = bodies.decodings.take(&self.data.owner, STORE_WAIT).await.map_err(PackError::unavailable)?;
             // Another request may have decoded the body while this one waited.
             if let Some(block) = self.cached(index) {
                 return Ok(Some(block));
             }
-            let grant = room_for(self.whole.span.len + DECODED_BYTES, &bodies.account).await?;
+            let grant = reserve_read(self.whole.span.len + DECODED_BYTES, &bodies.account).await?;
             let stored = self.stored().await?;
             let body = self.clone();
             let decode = move || body.decode_into_cache(&stored, index, (turn, grant));
@@ -87,7 +87,7 @@ impl EncodedBody {
         while (stored.len() as u64) < span.len {
             let start = stored.len() as u64;
             let part = Span { offset: span.offset + start, len: (span.len - start).min(BLOCK_BYTES as u64) };
-            let block = match bodies.remembered(&self.data, part) {
+            let block = match bodies.cached_block(&self.data, part) {
                 Some(block) => block,
                 None => bodies.block(&self.data, &self.whole, start).await?,
             };
@@ -98,7 +98,12 @@ impl EncodedBody {
 
     /// Decodes `stored`, caches its blocks and returns the one with number `index`. The turn and the memory are held until
     /// then, even if the client leaves before.
-    fn decode_into_cache(&self, stored: &[u8], index: u64, _held: (Turn<PayingAccount>, Grant)) -> Option<Block> {
+    fn decode_into_cache(
+        &self,
+        stored: &[u8],
+        index: u64,
+        _held: (TurnPermit<PayingAccount>, ByteGrant),
+    ) -> Option<Block> {
         let decoded = packs::decoded(stored, self.encoding, DECODED_BYTES)?;
         let length = decoded.len() as u64;
         let mut wanted = Bytes::new();
@@ -137,7 +142,7 @@ pub(crate) struct DecodedBody {
     decoding: Option<BoxFuture<'static, Result<Option<Block>, PackError>>>,
 }
 
-impl Source for DecodedBody {
+impl BodySource for DecodedBody {
     fn poll_next(&mut self, cx: &mut Context<'_>, most: usize) -> Poll<Option<Result<Bytes, BodyError>>> {
         while self.block.is_empty() {
             if self.left() == 0 {
@@ -164,7 +169,7 @@ impl Source for DecodedBody {
             }
             self.block = block.slice(skipped..);
         }
-        let is_at_start = self.at % BLOCK_BYTES as u64 == 0;
+        let is_at_start = self.at.is_multiple_of(BLOCK_BYTES as u64);
         let bytes = self.block.split_to(self.block.len().min(most));
         self.at += bytes.len() as u64;
         let is_whole = is_at_start && self.block.is_empty();
@@ -172,7 +177,7 @@ impl Source for DecodedBody {
             // Even an empty slice keeps the memory of its block.
             self.block = Bytes::new();
         }
-        Poll::Ready(Some(Ok(if is_whole { bytes } else { own(bytes) })))
+        Poll::Ready(Some(Ok(if is_whole { bytes } else { copy_if_small(bytes) })))
     }
 
     fn left(&self) -> u64 {

@@ -18,13 +18,13 @@ use crate::limits::{FAULT_LIFE, FAULT_LOG_EVERY, FAULTS};
 type RecentFaults = HashMap<(u128, Option<u64>), (PackError, Instant)>;
 
 #[derive(Default)]
-pub(crate) struct Faults {
+pub(crate) struct FaultLog {
     recent: Mutex<RecentFaults>,
     logged: Mutex<HashMap<DeploymentId, Instant>>,
 }
 
-impl Faults {
-    pub(crate) fn recent(&self, pack: u128, at: Option<u64>) -> Option<PackError> {
+impl FaultLog {
+    pub(crate) fn find_recent(&self, pack: u128, at: Option<u64>) -> Option<PackError> {
         let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         let (error, since) = recent.get(&(pack, at))?;
         (since.elapsed() < FAULT_LIFE).then(|| error.clone())
@@ -33,16 +33,16 @@ impl Faults {
     /// Remembers a fault for [`FAULT_LIFE`].
     pub(crate) fn remember(&self, pack: u128, at: Option<u64>, error: &PackError) {
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        if has_room(&mut recent, FAULT_LIFE, |(_, since)| *since) {
+        if make_room(&mut recent, FAULT_LIFE, |(_, since)| *since) {
             recent.insert((pack, at), (error.clone(), Instant::now()));
         }
     }
 
     /// Returns whether to log a fault of this pack now: at most once in [`FAULT_LOG_EVERY`].
-    pub(crate) fn is_to_be_logged(&self, id: &DeploymentId) -> bool {
+    pub(crate) fn should_log(&self, id: &DeploymentId) -> bool {
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         if logged.get(id).is_some_and(|since| since.elapsed() < FAULT_LOG_EVERY)
-            || !has_room(&mut logged, FAULT_LOG_EVERY, |since| *since)
+            || !make_room(&mut logged, FAULT_LOG_EVERY, |since| *since)
         {
             return false;
         }
@@ -52,7 +52,7 @@ impl Faults {
 }
 
 /// Makes room for one more entry among [`FAULTS`] by forgetting those older than `life`.
-fn has_room<K: Eq + Hash, V>(map: &mut HashMap<K, V>, life: Duration, since: impl Fn(&V) -> Instant) -> bool {
+fn make_room<K: Eq + Hash, V>(map: &mut HashMap<K, V>, life: Duration, since: impl Fn(&V) -> Instant) -> bool {
     if map.len() >= FAULTS {
         map.retain(|_, entry| since(entry).elapsed() < life);
     }

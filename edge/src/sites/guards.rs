@@ -2,7 +2,7 @@
 //!
 //! A guard applies to the requested path and to every address of a file: a rule, a fallback or an older deployment that
 //! lends the file requires the same credentials. The guards of the live deployment apply at every address of the site,
-//! in addition to those of the deployment served there. Start with [`Sites::admitted`].
+//! in addition to those of the deployment served there. Start with [`Sites::respond_guarded`].
 
 use std::sync::Arc;
 
@@ -10,38 +10,39 @@ use bytes::Bytes;
 use domain::site::Site;
 use http::{HeaderValue, Response, header::CACHE_CONTROL, request::Parts};
 use packs::{
-    manifest::{Access, Account, Guard},
+    manifest::{AccessRules, GuardAccount, PathGuard},
     rules::path::{RequestPath, addresses},
 };
 use unicode_normalization::UnicodeNormalization as _;
 
 use super::{
-    Sites,
-    answer::Asked,
-    conditional, forget_caching,
-    pack::{File, Pack},
+    SiteService,
+    answer::FileRequest,
+    conditional,
+    pack::{LoadedPack, PackFile},
     packs::PackError,
     path::encode,
+    remove_cache_headers,
 };
 use crate::{
     http::{GateAnswer, SiteBody, Visit},
     limits::GUARDED_PACKS,
 };
 
-pub(crate) struct Guards {
-    accounts: Arc<[Account]>,
-    guards: Vec<Guard>,
+pub(crate) struct PathGuards {
+    accounts: Arc<[GuardAccount]>,
+    guards: Vec<PathGuard>,
 }
 
 /// The accounts whose credentials a request carries, in packs whose guards it met.
-pub(crate) type Granted = Vec<Arc<str>>;
+pub(crate) type GrantedAccounts = Vec<Arc<str>>;
 
-/// Response extension: only these accounts may have the response. [`Sites::admitted`] replaces it.
+/// Response extension: only these accounts may have the response. [`Sites::respond_guarded`] replaces it.
 #[derive(Clone)]
-pub(super) struct Closed(pub(super) Arc<[Account]>);
+pub(super) struct RestrictedTo(pub(super) Arc<[GuardAccount]>);
 
-impl Guards {
-    pub(crate) fn new(access: Access) -> Self {
+impl PathGuards {
+    pub(crate) fn new(access: AccessRules) -> Self {
         Self { accounts: access.accounts.into(), guards: access.guards }
     }
 
@@ -50,7 +51,7 @@ impl Guards {
     }
 
     /// Fails if the requested path is guarded and the request lacks credentials for it.
-    pub(crate) fn admit(&self, asked: Asked<'_>) -> Result<(), PackError> {
+    pub(crate) fn admit(&self, asked: FileRequest<'_>) -> Result<(), PackError> {
         if self.is_empty() {
             return Ok(());
         }
@@ -60,7 +61,7 @@ impl Guards {
     }
 
     /// Fails if a decoded path (with its leading slash) is guarded and the request lacks credentials for it.
-    pub(crate) fn admit_to_path(&self, path: &str, asked: Asked<'_>) -> Result<(), PackError> {
+    pub(crate) fn admit_to_path(&self, path: &str, asked: FileRequest<'_>) -> Result<(), PackError> {
         if self.is_empty() {
             return Ok(());
         }
@@ -76,7 +77,7 @@ impl Guards {
     }
 
     /// Fails if any address of `file` is guarded and the request lacks credentials for it.
-    pub(crate) fn admit_to_file(&self, file: &File, asked: Asked<'_>) -> Result<(), PackError> {
+    pub(crate) fn admit_to_file(&self, file: &PackFile, asked: FileRequest<'_>) -> Result<(), PackError> {
         if self.is_empty() {
             return Ok(());
         }
@@ -86,7 +87,7 @@ impl Guards {
         Ok(())
     }
 
-    fn admit_to(&self, path: &RequestPath<'_>, asked: Asked<'_>) -> Result<(), PackError> {
+    fn admit_to(&self, path: &RequestPath<'_>, asked: FileRequest<'_>) -> Result<(), PackError> {
         let is_granted = |account: &usize| {
             let hash = self.accounts.get(*account).map(|account| account.hash.as_str());
             hash.is_some_and(|hash| asked.granted.iter().any(|granted| **granted == *hash))
@@ -101,31 +102,31 @@ impl Guards {
     }
 }
 
-impl Pack {
-    /// Like [`Guards::admit`], for the guards of this pack and the live one.
-    pub(crate) fn admit(&self, asked: Asked<'_>) -> Result<(), PackError> {
+impl LoadedPack {
+    /// Like [`PathGuards::admit`], for the guards of this pack and the live one.
+    pub(crate) fn admit(&self, asked: FileRequest<'_>) -> Result<(), PackError> {
         self.guards_for(asked).try_for_each(|guards| guards.admit(asked))
     }
 
-    /// Like [`Guards::admit_to_path`], for the guards of this pack and the live one.
-    pub(crate) fn admit_to_path(&self, path: &str, asked: Asked<'_>) -> Result<(), PackError> {
+    /// Like [`PathGuards::admit_to_path`], for the guards of this pack and the live one.
+    pub(crate) fn admit_to_path(&self, path: &str, asked: FileRequest<'_>) -> Result<(), PackError> {
         self.guards_for(asked).try_for_each(|guards| guards.admit_to_path(path, asked))
     }
 
-    /// Like [`Guards::admit_to_file`], for the guards of this pack and the live one.
-    pub(crate) fn admit_to_file(&self, file: &File, asked: Asked<'_>) -> Result<(), PackError> {
+    /// Like [`PathGuards::admit_to_file`], for the guards of this pack and the live one.
+    pub(crate) fn admit_to_file(&self, file: &PackFile, asked: FileRequest<'_>) -> Result<(), PackError> {
         self.guards_for(asked).try_for_each(|guards| guards.admit_to_file(file, asked))
     }
 
-    fn guards_for<'g>(&'g self, asked: Asked<'g>) -> impl Iterator<Item = &'g Guards> {
+    fn guards_for<'g>(&'g self, asked: FileRequest<'g>) -> impl Iterator<Item = &'g PathGuards> {
         std::iter::once(&*self.guards).chain(asked.live_guards)
     }
 }
 
-impl Sites {
+impl SiteService {
     /// Returns the guards of the live deployment when another deployment is served. Fails if the live pack cannot be
     /// read: which paths are guarded is then unknown, so the other deployment is not served either.
-    pub(super) async fn live_guards(&self, site: &Site) -> Result<Option<Arc<Guards>>, PackError> {
+    pub(super) async fn live_guards(&self, site: &Site) -> Result<Option<Arc<PathGuards>>, PackError> {
         let Some(live) = site.live.as_ref().filter(|live| site.deployment.as_ref() != Some(*live)) else {
             return Ok(None);
         };
@@ -139,10 +140,10 @@ impl Sites {
 
     /// Answers a request that passed the gate. If the response is restricted to some accounts, the request is served
     /// again with the accounts that its credentials prove. Without valid credentials, the visitor receives a challenge.
-    pub(super) async fn admitted(&self, head: &Parts, visit: &Visit, site: &Site) -> Response<SiteBody> {
-        let mut granted = Granted::new();
+    pub(super) async fn respond_guarded(&self, head: &Parts, visit: &Visit, site: &Site) -> Response<SiteBody> {
+        let mut granted = GrantedAccounts::new();
         loop {
-            let asked = Asked {
+            let asked = FileRequest {
                 method: &head.method,
                 headers: &head.headers,
                 host: &visit.host,
@@ -154,10 +155,10 @@ impl Sites {
                 granted: &granted,
                 live_guards: None,
                 public_port: visit.public_port,
-                now: conditional::instant(self.clock.now().unix_seconds()),
+                now: conditional::from_unix_seconds(self.clock.now().unix_seconds()),
             };
             let mut response = self.serve(&head.method, &head.uri, asked, site).await;
-            let Some(Closed(accounts)) = response.extensions_mut().remove::<Closed>() else {
+            let Some(RestrictedTo(accounts)) = response.extensions_mut().remove::<RestrictedTo>() else {
                 if !granted.is_empty() {
                     keep_private(&mut response);
                 }
@@ -183,14 +184,14 @@ impl Sites {
 
 /// Forbids every cache, including the browser's, to store a response that required a password.
 fn keep_private(response: &mut Response<SiteBody>) {
-    forget_caching(response.headers_mut());
+    remove_cache_headers(response.headers_mut());
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
 }
 
-/// Returns a placeholder for a response restricted to `accounts`, which [`Sites::admitted`] replaces.
-pub(super) fn closed(accounts: Arc<[Account]>) -> Response<SiteBody> {
+/// Returns a placeholder for a response restricted to `accounts`, which [`Sites::respond_guarded`] replaces.
+pub(super) fn restricted_placeholder(accounts: Arc<[GuardAccount]>) -> Response<SiteBody> {
     let mut response = Response::new(SiteBody::from(Bytes::new()));
     *response.status_mut() = http::StatusCode::UNAUTHORIZED;
-    response.extensions_mut().insert(Closed(accounts));
+    response.extensions_mut().insert(RestrictedTo(accounts));
     response
 }

@@ -9,10 +9,10 @@ use http::{
 };
 use packs::{
     manifest::HeaderRule,
-    rules::{VALUE_BYTES, headers::refusal, path::RequestPath},
+    rules::{VALUE_BYTES, headers::rejection_reason, path::RequestPath},
 };
 
-use super::rules::Rules;
+use super::rules::RuleSet;
 use crate::limits::{FIELD_OVERHEAD_BYTES, SITE_FIELDS_BYTES};
 
 /// Headers of files that redirects do not carry: those about the body and about caching.
@@ -20,26 +20,26 @@ const OF_FILES: [HeaderName; 7] =
     [CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LANGUAGE, CONTENT_LOCATION, CONTENT_TYPE, EXPIRES, PRAGMA];
 
 /// One block of `_headers`, ready to apply.
-pub(crate) struct HeaderChange {
-    set: Vec<(HeaderName, Value)>,
+pub(crate) struct HeaderEdit {
+    set: Vec<(HeaderName, HeaderText)>,
     unset: Vec<HeaderName>,
 }
 
-enum Value {
+enum HeaderText {
     Fixed(HeaderValue),
     /// Contains `:names` of the pattern.
     Template(String),
 }
 
-impl HeaderChange {
+impl HeaderEdit {
     /// Converts a rule. Omits invalid and reserved headers, and `Content-Encoding`, which is fixed at upload.
     pub(crate) fn new(rule: HeaderRule) -> Self {
-        let is_said = |name: &HeaderName| refusal(name.as_str()).is_none() && name != CONTENT_ENCODING;
+        let is_said = |name: &HeaderName| rejection_reason(name.as_str()).is_none() && name != CONTENT_ENCODING;
         let name = |text: &str| text.parse::<HeaderName>().ok().filter(is_said);
         let names: Vec<_> = rule.pattern.names().collect();
         let set = rule.set.into_iter().filter_map(|(key, value)| {
             let is_template = names.iter().any(|name| value.contains(name));
-            let value = if is_template { Value::Template(value) } else { Value::Fixed(value.parse().ok()?) };
+            let value = if is_template { HeaderText::Template(value) } else { HeaderText::Fixed(value.parse().ok()?) };
             Some((name(&key)?, value))
         });
         let unset = rule.unset.iter().filter_map(|key| name(key));
@@ -49,20 +49,20 @@ impl HeaderChange {
 
 /// Applies every rule that matches the request. A header set by several rules gets all their values. A value is left
 /// out if it exceeds [`VALUE_BYTES`] with its placeholders filled in, or does not fit in [`SITE_FIELDS_BYTES`].
-pub(crate) fn apply(rules: &Rules<HeaderChange>, host: &str, path: &str, headers: &mut HeaderMap) {
-    apply_but(rules, host, path, headers, &[]);
+pub(crate) fn apply(rules: &RuleSet<HeaderEdit>, host: &str, path: &str, headers: &mut HeaderMap) {
+    apply_except(rules, host, path, headers, &[]);
 }
 
 /// Applies every rule to a redirect, without the headers about the body and caching, which the platform decides.
-pub(crate) fn apply_to_redirect(rules: &Rules<HeaderChange>, host: &str, path: &str, headers: &mut HeaderMap) {
-    apply_but(rules, host, path, headers, &OF_FILES);
+pub(crate) fn apply_to_redirect(rules: &RuleSet<HeaderEdit>, host: &str, path: &str, headers: &mut HeaderMap) {
+    apply_except(rules, host, path, headers, &OF_FILES);
 }
 
-fn apply_but(rules: &Rules<HeaderChange>, host: &str, path: &str, headers: &mut HeaderMap, left_out: &[HeaderName]) {
+fn apply_except(rules: &RuleSet<HeaderEdit>, host: &str, path: &str, headers: &mut HeaderMap, left_out: &[HeaderName]) {
     let path = RequestPath::new(path);
     let mut room = SITE_FIELDS_BYTES;
     let mut seen: Vec<&HeaderName> = Vec::new();
-    for (_, change, captures) in rules.met(host, &path) {
+    for (_, change, captures) in rules.matching(host, &path) {
         for name in change.unset.iter().filter(|name| !left_out.contains(name)) {
             headers.remove(name);
         }
@@ -70,9 +70,9 @@ fn apply_but(rules: &Rules<HeaderChange>, host: &str, path: &str, headers: &mut 
             // Computed before placeholders are filled in, so that no more is written than is sent.
             let Some(most) = room.checked_sub(name.as_str().len() + FIELD_OVERHEAD_BYTES) else { continue };
             let value = match value {
-                Value::Fixed(value) if value.len() <= most => Some(value.clone()),
-                Value::Fixed(_) => None,
-                Value::Template(text) => {
+                HeaderText::Fixed(value) if value.len() <= most => Some(value.clone()),
+                HeaderText::Fixed(_) => None,
+                HeaderText::Template(text) => {
                     captures.substitute_in_header(text, most.min(VALUE_BYTES)).and_then(|text| text.parse().ok())
                 }
             };
@@ -91,22 +91,22 @@ fn apply_but(rules: &Rules<HeaderChange>, host: &str, path: &str, headers: &mut 
 #[cfg(test)]
 mod tests {
     use http::header::{CACHE_CONTROL, LINK, X_CONTENT_TYPE_OPTIONS};
-    use packs::manifest::{Pattern, Segment};
+    use packs::manifest::{PathPattern, PatternSegment};
 
     use super::*;
 
-    fn rule(path: &str, set: &[(&str, &str)], unset: &[&str]) -> (Pattern, HeaderChange) {
-        let splat = path.ends_with('*').then_some(Segment::Splat);
-        let literal = Segment::Literal(path.trim_end_matches('*').to_owned());
-        let pattern = Pattern { host: None, segments: std::iter::once(literal).chain(splat).collect() };
+    fn rule(path: &str, set: &[(&str, &str)], unset: &[&str]) -> (PathPattern, HeaderEdit) {
+        let splat = path.ends_with('*').then_some(PatternSegment::Splat);
+        let literal = PatternSegment::Literal(path.trim_end_matches('*').to_owned());
+        let pattern = PathPattern { host: None, segments: std::iter::once(literal).chain(splat).collect() };
         let set = set.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let unset = unset.iter().map(|name| (*name).to_owned()).collect();
-        (pattern.clone(), HeaderChange::new(HeaderRule { pattern, set, unset }))
+        (pattern.clone(), HeaderEdit::new(HeaderRule { pattern, set, unset }))
     }
 
     #[test]
     fn rules_combine_and_cannot_break_the_framing() {
-        let rules = Rules::new(vec![
+        let rules = RuleSet::new(vec![
             rule("/*", &[("X-One", "a"), ("Content-Length", "1"), ("Vary", "Cookie"), ("etag", "x")], &["Vary"]),
             rule("/a/*", &[("x-one", "b"), ("Link", "</:splat>; rel=next"), ("Transfer-Encoding", "chunked")], &[]),
             rule("/b", &[("x-one", "c")], &[]),
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_value_does_not_grow_with_the_path() {
-        let rules = Rules::new(vec![rule("/*", &[("x-all", ":splat"), ("x-many", &":splat".repeat(300))], &[])]);
+        let rules = RuleSet::new(vec![rule("/*", &[("x-all", ":splat"), ("x-many", &":splat".repeat(300))], &[])]);
         let mut headers = HeaderMap::new();
         apply(&rules, "x.example", "/abc", &mut headers);
         assert_eq!((headers["x-all"].len(), headers["x-many"].len()), (3, 900));
@@ -155,7 +155,7 @@ mod tests {
         let value = "a".repeat(1_000);
         let many: Vec<_> = (0..20).map(|n| (format!("x-{n}"), value.as_str())).collect();
         let many: Vec<(&str, &str)> = many.iter().map(|(name, value)| (name.as_str(), *value)).collect();
-        let rules = Rules::new(vec![
+        let rules = RuleSet::new(vec![
             rule("/*", &many, &[]),
             rule("/*", &[("x-small", "1")], &[]),
             rule("/*", &many, &["x-0"]),

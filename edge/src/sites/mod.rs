@@ -1,6 +1,6 @@
 //! Serves sites: turns a request and the site of its host into a response.
 //!
-//! Sockets and routing live in `listen/` and `memory/`. Start with [`Sites::respond`]; then [`serve`] (from the path to
+//! Sockets and routing live in `listen/` and `memory/`. Start with [`SiteService::respond`]; then [`serve`] (from the path to
 //! the file), [`answer`] (the response for a file) and [`cache`] (cached packs).
 
 mod answer;
@@ -30,51 +30,51 @@ use std::sync::Arc;
 use bytes::Bytes;
 use domain::{
     Clock, Timestamp,
-    site::{Gate, Site, SiteKind},
+    site::{Site, SiteGate, SiteKind},
 };
-use fairness::budget::Budget;
+use fairness::budget::ByteBudget;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, header::CACHE_CONTROL, request::Parts};
 use http_body::Body;
 
-pub use packs::{PackError, Packs};
+pub use packs::{PackError, PackSource};
 
-use self::{cache::PackCache, copies::Copies};
+use self::{cache::PackCache, copies::ReplicatedPacks};
 use crate::{
     gate::Gatekeeper,
-    http::{GateAnswer, Incidents, SiteBody, Visit, pages, reserved},
-    limits::Shares,
+    http::{GateAnswer, IncidentLog, SiteBody, Visit, pages, reserved},
+    limits::MemoryShares,
     memory::RecentDeployments,
 };
 
 const ROBOTS: HeaderName = HeaderName::from_static("x-robots-tag");
 
 /// Serves every site of this edge.
-pub struct Sites {
+pub struct SiteService {
     packs: PackCache,
     recent: Arc<dyn RecentDeployments>,
     gatekeeper: Gatekeeper,
     clock: Clock,
-    incidents: Incidents,
+    incidents: IncidentLog,
 }
 
-impl Sites {
+impl SiteService {
     /// Creates the service with empty caches of the sizes in `shares`. Reads in progress are charged to `budget`. Packs
     /// that `packs` has lost are read from `replica`, if there is one.
     pub fn new(
-        packs: Arc<dyn Packs>,
-        replica: Option<Arc<dyn Packs>>,
-        shares: &Shares,
-        budget: &Budget,
+        packs: Arc<dyn PackSource>,
+        replica: Option<Arc<dyn PackSource>>,
+        shares: &MemoryShares,
+        budget: &ByteBudget,
         recent: Arc<dyn RecentDeployments>,
         gatekeeper: Gatekeeper,
         clock: Clock,
     ) -> Self {
-        let copies = Copies::new(packs, replica, recent.clone(), budget.common_account());
-        Self { packs: PackCache::new(copies, shares, budget), recent, gatekeeper, clock, incidents: Incidents::new() }
+        let copies = ReplicatedPacks::new(packs, replica, recent.clone(), budget.common_account());
+        Self { packs: PackCache::new(copies, shares, budget), recent, gatekeeper, clock, incidents: IncidentLog::new() }
     }
 
     pub(crate) fn memory_used(&self) -> [u64; 2] {
-        self.packs.used()
+        self.packs.memory_used()
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -89,8 +89,8 @@ impl Sites {
     {
         let mut response = self.answer(head, body, visit, site).await;
         let headers = response.headers_mut();
-        if site.gate != Gate::Public {
-            forget_caching(headers);
+        if site.gate != SiteGate::Public {
+            remove_cache_headers(headers);
             headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
         }
         if site.kind != SiteKind::Live {
@@ -105,30 +105,30 @@ impl Sites {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         if site.expires_at.is_some_and(|end| end <= self.clock.now()) {
-            return pages::gone();
+            return pages::share_ended();
         }
         if let Some(reason) = site.suspended {
             return pages::suspended(reason);
         }
         // The gate precedes everything about the site, including whether it exists. A preflight carries no credentials:
         // it learns the methods, which are the same for every site, and nothing about this one.
-        if site.gate != Gate::Public && head.method == Method::OPTIONS {
+        if site.gate != SiteGate::Public && head.method == Method::OPTIONS {
             return pages::options();
         }
-        if (site.gate != Gate::Public || head.uri.path().starts_with(reserved::PREFIX))
+        if (site.gate != SiteGate::Public || head.uri.path().starts_with(reserved::PREFIX))
             && let Err(answer) = Box::pin(self.gatekeeper.admit(head, body, visit, site)).await
         {
             let mut answer = *answer;
             answer.extensions_mut().insert(GateAnswer);
             return answer;
         }
-        self.admitted(head, visit, site).await
+        self.respond_guarded(head, visit, site).await
     }
 }
 
 /// Removes every header that a cache could use, so that only the gate's own `Cache-Control` applies. A site may set
 /// `Expires` and `Pragma` in its `_headers`; the others are refused at upload and removed here again.
-fn forget_caching(headers: &mut HeaderMap) {
+fn remove_cache_headers(headers: &mut HeaderMap) {
     const BEGINNINGS: [&str; 3] = ["cdn-", "edge-", "surrogate-"];
     let says_so = |name: &str| {
         matches!(name, "expires" | "pragma" | "cache-tag")

@@ -6,7 +6,7 @@ use std::{
     time::SystemTime,
 };
 
-use domain::{DeploymentId, PayingAccount, traffic::agents::Agent};
+use domain::{DeploymentId, PayingAccount, traffic::agents::KnownAgent};
 use http::{
     HeaderMap, HeaderValue, Uri,
     header::{
@@ -16,20 +16,20 @@ use http::{
 };
 use packs::{
     Encoding, FileEntry, Manifest, StoredBody,
-    manifest::{Pattern, RedirectRule, Segment},
-    rules::{self, robots::Robots},
+    manifest::{PathPattern, PatternSegment, RedirectRule},
+    rules::{self, robots::RobotsRules},
 };
 
 use super::{
-    cache::Bodies,
+    cache::BodyCache,
     conditional,
-    copies::number,
-    guards::Guards,
-    header_rules::HeaderChange,
-    rules::{Redirect, Rules},
-    spellings::Spellings,
+    copies::numeric_id,
+    guards::PathGuards,
+    header_rules::HeaderEdit,
+    rules::{RedirectAction, RuleSet},
+    spellings::UnicodeSpellings,
 };
-use crate::http::{self as own, Served, pages::NOSNIFF};
+use crate::http::{self as own, ServedKind, pages::NOSNIFF};
 
 /// For fingerprinted files: their name changes with their content.
 const IMMUTABLE: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
@@ -52,38 +52,38 @@ pub(crate) struct PackData {
     pub(crate) number: u128,
     /// The account that owned the site when the manifest was read; body reads are charged to it.
     pub(crate) owner: PayingAccount,
-    pub(crate) bodies: Arc<Bodies>,
+    pub(crate) bodies: Arc<BodyCache>,
 }
 
 /// A deployment's files and rules.
-pub(crate) struct Pack {
+pub(crate) struct LoadedPack {
     pub(crate) data: Arc<PackData>,
-    pub(crate) redirects: Rules<Redirect>,
+    pub(crate) redirects: RuleSet<RedirectAction>,
     /// Whether any redirect depends on more than the path.
     pub(crate) has_conditions: bool,
-    pub(crate) guards: Arc<Guards>,
-    pub(crate) headers: Rules<HeaderChange>,
+    pub(crate) guards: Arc<PathGuards>,
+    pub(crate) headers: RuleSet<HeaderEdit>,
     single_page: Option<SinglePage>,
-    robots: Robots,
-    dates: Vec<Date>,
-    files: HashMap<Arc<str>, File>,
-    spellings: Spellings,
-    kinds: Vec<Kind>,
+    robots: RobotsRules,
+    dates: Vec<ModifiedDate>,
+    files: HashMap<Arc<str>, PackFile>,
+    spellings: UnicodeSpellings,
+    kinds: Vec<FileKind>,
     weight: u64,
 }
 
 /// A modification date shared by files.
-struct Date {
+struct ModifiedDate {
     at: SystemTime,
     value: HeaderValue,
 }
 
 /// The kinds and dates collected while the files of a manifest are read.
 #[derive(Default)]
-struct Met {
-    kinds: Vec<Kind>,
+struct ManifestTables {
+    kinds: Vec<FileKind>,
     kind_of: HashMap<(String, bool, Option<Encoding>), usize>,
-    dates: Vec<Date>,
+    dates: Vec<ModifiedDate>,
     date_of: HashMap<i64, usize>,
 }
 
@@ -97,8 +97,8 @@ enum SinglePage {
 }
 
 /// The headers shared by files of one media type, cache lifetime and uploaded encoding. One header map for each form,
-/// in the order of [`Kind::slot`]: a full 200 response without the headers specific to each file.
-struct Kind {
+/// in the order of [`FileKind::slot`]: a full 200 response without the headers specific to each file.
+struct FileKind {
     content_type: HeaderValue,
     is_immutable: bool,
     /// The encoding in which the site uploaded the files.
@@ -106,24 +106,24 @@ struct Kind {
     headers: [OnceLock<HeaderMap>; 4],
 }
 
-pub(crate) struct File {
+pub(crate) struct PackFile {
     pub(crate) content_type: HeaderValue,
     /// SHA-256 of the uploaded file, in hexadecimal.
     pub(crate) sha256: Box<str>,
     /// Whether the file is lent to tabs that were opened before the next deployment.
     pub(crate) is_lent: bool,
     /// The category of the file in visit statistics.
-    pub(crate) served: Served,
+    pub(crate) served: ServedKind,
     pub(crate) path: Arc<str>,
     /// Whether no other file would take over its address if it were removed.
     pub(crate) is_alone: bool,
     kind: usize,
     date: usize,
     bodies: Box<[(Option<Encoding>, StoredBody)]>,
-    forms: OnceLock<Box<[Form]>>,
+    forms: OnceLock<Box<[FileForm]>>,
 }
 
-pub(crate) struct Form {
+pub(crate) struct FileForm {
     /// The encoding; `None` for the file as uploaded.
     pub(crate) encoding: Option<Encoding>,
     pub(crate) body: StoredBody,
@@ -131,14 +131,18 @@ pub(crate) struct Form {
     etag: HeaderValue,
 }
 
-impl Pack {
-    pub(crate) fn new((id, owner): (DeploymentId, PayingAccount), mut manifest: Manifest, bodies: Arc<Bodies>) -> Self {
-        let mut met = Met::default();
+impl LoadedPack {
+    pub(crate) fn new(
+        (id, owner): (DeploymentId, PayingAccount),
+        mut manifest: Manifest,
+        bodies: Arc<BodyCache>,
+    ) -> Self {
+        let mut met = ManifestTables::default();
         manifest.headers = rules::headers::within_bounds(manifest.headers);
         let redirects = rules::redirects::within_bounds(manifest.take_redirects());
         let has_conditions = redirects.iter().any(|rule| !rule.conditions.is_empty());
-        let weight = weight_of(&manifest, &redirects);
-        let guards = Arc::new(Guards::new(std::mem::take(&mut manifest.access)));
+        let weight = estimate_weight(&manifest, &redirects);
+        let guards = Arc::new(PathGuards::new(std::mem::take(&mut manifest.access)));
         let created_at = manifest.created_at;
         // In older manifests, fingerprints were judged by name alone, so these files are revalidated.
         let is_decided = manifest.fingerprints >= Manifest::FINGERPRINTS;
@@ -147,23 +151,23 @@ impl Pack {
             .into_iter()
             .map(|(path, entry)| {
                 let path: Arc<str> = path.into();
-                let file = File::new(entry, path.clone(), is_decided, created_at, &mut met);
+                let file = PackFile::new(entry, path.clone(), is_decided, created_at, &mut met);
                 (path, file)
             })
             .collect();
         mark_shared_addresses(&mut files);
-        let spellings = Spellings::of(files.keys().map(|path| &**path));
-        let Met { kinds, dates, .. } = met;
+        let spellings = UnicodeSpellings::from_paths(files.keys().map(|path| &**path));
+        let ManifestTables { kinds, dates, .. } = met;
         Self {
-            data: Arc::new(PackData { number: number(&id), id, owner, bodies }),
-            redirects: Rules::new(redirects.into_iter().map(Redirect::new).collect()),
+            data: Arc::new(PackData { number: numeric_id(&id), id, owner, bodies }),
+            redirects: RuleSet::new(redirects.into_iter().map(RedirectAction::new).collect()),
             has_conditions,
             guards,
-            headers: Rules::new(
-                manifest.headers.into_iter().map(|rule| (rule.pattern.clone(), HeaderChange::new(rule))).collect(),
+            headers: RuleSet::new(
+                manifest.headers.into_iter().map(|rule| (rule.pattern.clone(), HeaderEdit::new(rule))).collect(),
             ),
             robots: manifest.robots.within_bounds(),
-            single_page: SinglePage::of(&files),
+            single_page: SinglePage::for_files(&files),
             weight: (weight + kinds.len() * KIND_WEIGHT + dates.len() * DATE_WEIGHT + spellings.weight()) as u64,
             dates,
             files,
@@ -173,21 +177,21 @@ impl Pack {
     }
 
     /// Returns the file at this path (no leading slash), or one whose path is the same text in another Unicode form.
-    pub(crate) fn file(&self, path: &str) -> Option<&File> {
+    pub(crate) fn file(&self, path: &str) -> Option<&PackFile> {
         self.files.get(path).or_else(|| self.spellings.find(path, |spelling| self.files.get(spelling)))
     }
 
     /// Returns the time since which a file has had its content, as in `Last-Modified`.
-    pub(crate) fn modified(&self, file: &File) -> Option<SystemTime> {
+    pub(crate) fn modified(&self, file: &PackFile) -> Option<SystemTime> {
         self.dates.get(file.date).map(|date| date.at)
     }
 
-    pub(crate) fn encoding(&self, file: &File) -> Option<Encoding> {
+    pub(crate) fn encoding(&self, file: &PackFile) -> Option<Encoding> {
         self.kinds.get(file.kind)?.encoded
     }
 
     /// Returns the page that answers a navigation to an address without a file; the site's script does the routing.
-    pub(crate) fn single_page(&self) -> Option<&File> {
+    pub(crate) fn single_page(&self) -> Option<&PackFile> {
         self.file(self.single_page?.path())
     }
 
@@ -197,10 +201,10 @@ impl Pack {
     }
 
     /// Returns whether the site's `robots.txt` disallows `uri` for `agent`.
-    pub(crate) fn disallows(&self, agent: &Agent, uri: &Uri) -> bool {
+    pub(crate) fn disallows(&self, agent: &KnownAgent, uri: &Uri) -> bool {
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
         // Also matches the agent's `User-Agent` token, besides its common name.
-        self.robots.disallows(&[agent.name, agent.pattern.trim_matches(['^', '|', '/'])], path)
+        self.robots.is_disallowed(&[agent.name, agent.pattern.trim_matches(['^', '|', '/'])], path)
     }
 
     pub(crate) fn weight(&self) -> u64 {
@@ -208,9 +212,10 @@ impl Pack {
     }
 
     /// Returns the headers of a full 200 response with a form of a file.
-    pub(crate) fn headers_of(&self, file: &File, form: &Form) -> HeaderMap {
+    pub(crate) fn form_headers(&self, file: &PackFile, form: &FileForm) -> HeaderMap {
         let kind = self.kinds.get(file.kind);
-        let common = kind.and_then(|kind| kind.headers.get(Kind::slot(form.encoding)).map(|headers| (kind, headers)));
+        let common =
+            kind.and_then(|kind| kind.headers.get(FileKind::slot(form.encoding)).map(|headers| (kind, headers)));
         let mut headers = common.map_or_else(HeaderMap::new, |(kind, headers)| {
             headers.get_or_init(|| kind.headers_with(form.encoding)).clone()
         });
@@ -223,28 +228,28 @@ impl Pack {
     }
 }
 
-impl Met {
+impl ManifestTables {
     fn kind(&mut self, content_type: String, is_immutable: bool, encoded: Option<Encoding>) -> usize {
         *self.kind_of.entry((content_type, is_immutable, encoded)).or_insert_with_key(|(text, ..)| {
             let content_type = HeaderValue::try_from(text);
             let content_type = content_type.unwrap_or(HeaderValue::from_static("application/octet-stream"));
-            self.kinds.push(Kind { content_type, is_immutable, encoded, headers: Default::default() });
+            self.kinds.push(FileKind { content_type, is_immutable, encoded, headers: Default::default() });
             self.kinds.len() - 1
         })
     }
 
     fn date(&mut self, unix_seconds: i64) -> usize {
         *self.date_of.entry(unix_seconds).or_insert_with(|| {
-            let at = conditional::instant(unix_seconds);
+            let at = conditional::from_unix_seconds(unix_seconds);
             let value = HeaderValue::try_from(httpdate::fmt_http_date(at)).unwrap_or(NOSNIFF);
-            self.dates.push(Date { at, value });
+            self.dates.push(ModifiedDate { at, value });
             self.dates.len() - 1
         })
     }
 }
 
 impl SinglePage {
-    fn of(files: &HashMap<Arc<str>, File>) -> Option<Self> {
+    fn for_files(files: &HashMap<Arc<str>, PackFile>) -> Option<Self> {
         let has_404 = || files.keys().any(|path| &**path == "404.html" || path.ends_with("/404.html"));
         if files.contains_key(Self::Own.path()) {
             Some(Self::Own)
@@ -264,15 +269,15 @@ impl SinglePage {
 }
 
 /// Returns the approximate bytes of a manifest's pack, without its kinds, once every form of every file was requested.
-fn weight_of(manifest: &Manifest, redirects: &[RedirectRule]) -> usize {
+fn estimate_weight(manifest: &Manifest, redirects: &[RedirectRule]) -> usize {
     let files = manifest.files.iter().map(|(path, file)| {
         let digests: usize = file.digests.iter().map(|hex| hex.len() / 2).sum();
         path.len() + file.sha256.len() + digests + FILE_WEIGHT + (1 + file.variants.len()) * FORM_WEIGHT
     });
-    let pattern = |pattern: &Pattern| {
+    let pattern = |pattern: &PathPattern| {
         let parts = pattern.segments.iter().map(|segment| match segment {
-            Segment::Literal(text) | Segment::Placeholder(text) => RULE_PART_WEIGHT + 2 * text.len(),
-            Segment::Splat => RULE_PART_WEIGHT,
+            PatternSegment::Literal(text) | PatternSegment::Placeholder(text) => RULE_PART_WEIGHT + 2 * text.len(),
+            PatternSegment::Splat => RULE_PART_WEIGHT,
         });
         RULE_WEIGHT + 2 * pattern.host.as_ref().map_or(0, String::len) + parts.sum::<usize>()
     };
@@ -281,14 +286,14 @@ fn weight_of(manifest: &Manifest, redirects: &[RedirectRule]) -> usize {
         let unset = rule.unset.iter().map(|name| RULE_PART_WEIGHT + name.len());
         pattern(&rule.pattern) + set.chain(unset).sum::<usize>()
     });
-    let redirects = redirects.iter().map(|rule| pattern(&rule.pattern) + rules::redirects::bytes_of(rule));
+    let redirects = redirects.iter().map(|rule| pattern(&rule.pattern) + rules::redirects::rule_bytes(rule));
     let guards = manifest.access.guards.iter().map(|guard| pattern(&guard.pattern) + 8 * guard.accounts.len());
     let accounts = manifest.access.accounts.iter().map(|account| account.user.len() + account.hash.len());
     let access = guards.chain(accounts).sum::<usize>();
     files.chain(headers).chain(redirects).sum::<usize>() + access + manifest.robots.weight()
 }
 
-impl Kind {
+impl FileKind {
     fn slot(encoding: Option<Encoding>) -> usize {
         match encoding {
             None => 0,
@@ -319,26 +324,26 @@ impl Kind {
     }
 }
 
-impl File {
-    pub(crate) fn forms(&self) -> &[Form] {
+impl PackFile {
+    pub(crate) fn forms(&self) -> &[FileForm] {
         self.forms.get_or_init(|| {
             let bodies = self.bodies.iter();
-            bodies.map(|(encoding, body)| Form::new(self, *encoding, body.clone())).collect()
+            bodies.map(|(encoding, body)| FileForm::new(self, *encoding, body.clone())).collect()
         })
     }
 
     /// Returns the entity tag of the decoded content, quotes included.
-    pub(crate) fn etag_decoded(&self) -> HeaderValue {
+    pub(crate) fn decoded_etag(&self) -> HeaderValue {
         let content = self.sha256.get(..32).unwrap_or(&self.sha256);
         HeaderValue::try_from(format!("\"{content}-decoded\"")).unwrap_or(HeaderValue::from_static("\"\""))
     }
 
     /// Converts a manifest entry, given the time `created_at` of its deployment. Ten thousand files share a dozen kinds
     /// and few dates, hence `met`. `is_decided` tells whether fingerprints are more than a matter of spelling.
-    fn new(entry: FileEntry, path: Arc<str>, is_decided: bool, created_at: i64, met: &mut Met) -> Self {
+    fn new(entry: FileEntry, path: Arc<str>, is_decided: bool, created_at: i64, met: &mut ManifestTables) -> Self {
         let (is_immutable, encoded) = (entry.fingerprinted && is_decided, entry.encoded);
         let is_lent = entry.fingerprinted && is_loaded_by_pages(&entry.content_type);
-        let (served, bodies) = (served(&entry), entry.bodies().collect());
+        let (served, bodies) = (served_category(&entry), entry.bodies().collect());
         let date = met.date(entry.modified.map_or(created_at, |modified| modified.min(created_at)));
         let kind = met.kind(entry.content_type, is_immutable, encoded);
         Self {
@@ -358,7 +363,7 @@ impl File {
 
 /// Marks each file `x` with an `x.html` beside it, which takes over the address if `x` is deleted, perhaps with its
 /// date.
-fn mark_shared_addresses(files: &mut HashMap<Arc<str>, File>) {
+fn mark_shared_addresses(files: &mut HashMap<Arc<str>, PackFile>) {
     let stems = files.keys().filter_map(|path| files.get_key_value(path.strip_suffix(".html")?));
     let stems: Vec<Arc<str>> = stems.map(|(stem, _)| stem.clone()).collect();
     for stem in stems {
@@ -378,18 +383,18 @@ fn is_loaded_by_pages(content_type: &str) -> bool {
 }
 
 /// Returns the category of a file in visit statistics, by its media type.
-fn served(entry: &FileEntry) -> Served {
+fn served_category(entry: &FileEntry) -> ServedKind {
     let essence = entry.content_type.split(';').next().unwrap_or_default().trim();
     match essence {
-        "text/html" | "application/xhtml+xml" => Served::Page { loads_parts: entry.loads_parts },
-        "text/css" | "text/javascript" => Served::Part,
-        _ if essence.starts_with("image/") || essence.starts_with("font/") => Served::Part,
-        _ => Served::Other,
+        "text/html" | "application/xhtml+xml" => ServedKind::Page { loads_parts: entry.loads_parts },
+        "text/css" | "text/javascript" => ServedKind::Part,
+        _ if essence.starts_with("image/") || essence.starts_with("font/") => ServedKind::Part,
+        _ => ServedKind::Other,
     }
 }
 
-impl Form {
-    fn new(file: &File, encoding: Option<Encoding>, body: StoredBody) -> Self {
+impl FileForm {
+    fn new(file: &PackFile, encoding: Option<Encoding>, body: StoredBody) -> Self {
         let len = body.span.len;
         // The length tells apart the output of two compressor versions for the same content.
         let content = file.sha256.get(..32).unwrap_or(&file.sha256);

@@ -5,16 +5,16 @@ use std::{future::Future, sync::Arc};
 use async_trait::async_trait;
 use bytes::Bytes;
 use domain::DeploymentId;
-use fairness::budget::{Account, Grant, Patience};
-use packs::{Manifest, PackStore, StoreError, manifest::Account as PathAccount};
+use fairness::budget::{BudgetAccount, ByteGrant, WaitLimits};
+use packs::{Manifest, PackStore, StoreError, manifest::GuardAccount as PathAccount};
 
 use crate::limits::{FLIGHT_WAIT, MANIFEST_FLIGHT_DIVISOR, STORE_WAIT};
 
 /// Reads packs. Implemented by [`packs::PackStore`], and in memory for tests.
 #[async_trait]
-pub trait Packs: Send + Sync + 'static {
+pub trait PackSource: Send + Sync + 'static {
     /// Reads the manifest of a pack. The grant for the memory needed is drawn from `account` before the read.
-    async fn manifest(&self, id: &DeploymentId, account: &Account) -> Result<(Manifest, Grant), PackError>;
+    async fn manifest(&self, id: &DeploymentId, account: &BudgetAccount) -> Result<(Manifest, ByteGrant), PackError>;
     /// Reads exactly `len` bytes of a pack's data from `offset` on.
     async fn read(&self, id: &DeploymentId, offset: u64, len: u64) -> Result<Bytes, PackError>;
     /// Returns whether each read is a network request, so that few large reads are better than many small ones.
@@ -47,16 +47,16 @@ impl PackError {
     }
 
     /// Returns whether the pack is at fault, rather than the path to it.
-    pub(crate) fn is_of_pack(&self) -> bool {
+    pub(crate) fn is_pack_fault(&self) -> bool {
         !matches!(self, Self::Unavailable(_) | Self::Guarded(_))
     }
 }
 
 #[async_trait]
-impl Packs for PackStore {
-    async fn manifest(&self, id: &DeploymentId, account: &Account) -> Result<(Manifest, Grant), PackError> {
+impl PackSource for PackStore {
+    async fn manifest(&self, id: &DeploymentId, account: &BudgetAccount) -> Result<(Manifest, ByteGrant), PackError> {
         let stored = self.open_manifest(id).await?;
-        let grant = room_for(stored.read_bytes(), account).await?;
+        let grant = reserve_read(stored.read_bytes(), account).await?;
         Ok((stored.read().await?, grant))
     }
 
@@ -80,14 +80,14 @@ impl From<StoreError> for PackError {
 }
 
 /// Draws memory for a read, capped at the most that one read may have.
-pub(crate) async fn room_for(bytes: u64, account: &Account) -> Result<Grant, PackError> {
+pub(crate) async fn reserve_read(bytes: u64, account: &BudgetAccount) -> Result<ByteGrant, PackError> {
     let most = account.limit() / MANIFEST_FLIGHT_DIVISOR;
-    let patience = Patience { own: FLIGHT_WAIT, others: FLIGHT_WAIT };
+    let patience = WaitLimits { own: FLIGHT_WAIT, others: FLIGHT_WAIT };
     account.take(bytes.min(most), patience).await.map_err(PackError::unavailable)
 }
 
 /// Fails a read that takes longer than [`STORE_WAIT`].
-pub(crate) async fn in_time<T>(read: impl Future<Output = Result<T, PackError>>) -> Result<T, PackError> {
+pub(crate) async fn with_store_timeout<T>(read: impl Future<Output = Result<T, PackError>>) -> Result<T, PackError> {
     match tokio::time::timeout(STORE_WAIT, read).await {
         Ok(read) => read,
         Err(_) => Err(PackError::unavailable("no answer in time")),

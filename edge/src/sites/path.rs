@@ -9,14 +9,14 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use crate::limits::TARGET_BYTES;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum BadPath {
+pub(crate) enum PathError {
     Malformed,
     /// The path is longer than any file name can be.
     TooLong,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct RequestPath<'r> {
+pub(crate) struct DecodedPath<'r> {
     /// The decoded path. A segment that no file name can contain stays as sent.
     pub(crate) decoded: Cow<'r, str>,
     pub(crate) sent: &'r str,
@@ -24,21 +24,21 @@ pub(crate) struct RequestPath<'r> {
     pub(crate) is_nameable: bool,
 }
 
-pub(crate) fn decode(uri: &Uri) -> Result<RequestPath<'_>, BadPath> {
+pub(crate) fn decode(uri: &Uri) -> Result<DecodedPath<'_>, PathError> {
     let sent = uri.path();
     if sent.len() + uri.query().map_or(0, str::len) > TARGET_BYTES {
-        return Err(BadPath::TooLong);
+        return Err(PathError::TooLong);
     }
     if !sent.starts_with('/') {
-        return Err(BadPath::Malformed);
+        return Err(PathError::Malformed);
     }
     // Every request passes here: ordinary paths are scanned, not copied.
     let is_plain = sent.bytes().all(is_plain) && !(sent.contains("/.") && sent.split('/').any(is_dot_segment));
     if is_plain {
-        return Ok(RequestPath { decoded: Cow::Borrowed(sent), sent, is_nameable: true });
+        return Ok(DecodedPath { decoded: Cow::Borrowed(sent), sent, is_nameable: true });
     }
     let (decoded, is_nameable) = decode_segments(sent);
-    Ok(RequestPath { decoded: Cow::Owned(decoded), sent, is_nameable })
+    Ok(DecodedPath { decoded: Cow::Owned(decoded), sent, is_nameable })
 }
 
 /// Returns the decoded path, if a file can have it.
@@ -164,9 +164,9 @@ mod tests {
 
     #[test]
     fn what_is_no_path_is_refused() {
-        assert_eq!(decode(&"*".parse().unwrap()), Err(BadPath::Malformed));
+        assert_eq!(decode(&"*".parse().unwrap()), Err(PathError::Malformed));
         let long: Uri = format!("/{}", "a".repeat(TARGET_BYTES)).parse().unwrap();
-        assert_eq!(decode(&long), Err(BadPath::TooLong));
+        assert_eq!(decode(&long), Err(PathError::TooLong));
     }
 
     #[test]

@@ -7,23 +7,23 @@ use std::{
 };
 
 use bytes::Bytes;
-use fairness::budget::{Account, Grant};
+use fairness::budget::{BudgetAccount, ByteGrant};
 use futures_util::future::BoxFuture;
 use packs::{Span, StoredBody};
 use tokio::time::Instant;
 
 use super::{
-    cache::Bodies,
+    cache::BodyCache,
     pack::PackData,
-    packs::{PackError, in_time},
+    packs::{PackError, with_store_timeout},
 };
 use crate::{
-    http::{BodyError, Origin, Source, own},
+    http::{BodyError, BodyOrigin, BodySource, copy_if_small},
     limits::{BLOCK_BYTES, CACHED_BODY_BYTES, READ_AHEAD_BLOCKS, READ_AHEAD_PACE, SMALL_READ_BYTES},
 };
 
 /// A part of a body that is not sent from memory as a whole.
-pub(crate) enum Piece {
+pub(crate) enum BodyPiece {
     /// Bytes in memory.
     Bytes(Bytes),
     /// The range `part` of the pack's data, which lies in `whole`, a form of a file.
@@ -32,9 +32,9 @@ pub(crate) enum Piece {
 
 /// A body that is read piece by piece. The next read starts only when the previous one was consumed, so the visitor's
 /// pace limits the store reads. A client that consumes without delay gets larger reads, as far as spare memory allows.
-pub(crate) struct Pieces {
+pub(crate) struct PieceReader {
     data: Arc<PackData>,
-    queue: VecDeque<Piece>,
+    queue: VecDeque<BodyPiece>,
     left: u64,
     block: Bytes,
     /// Whether `block` is only a part of its allocation.
@@ -43,24 +43,24 @@ pub(crate) struct Pieces {
     place: Option<(u64, StoredBody)>,
     reading: Option<BoxFuture<'static, Result<Bytes, PackError>>>,
     /// The account for reads beyond the requested block; `None` disables reading ahead.
-    account: Option<Account>,
+    account: Option<BudgetAccount>,
     step: u64,
     read_at: Option<Instant>,
 }
 
 /// Bytes that were read ahead. They hold their grant until the last reference is dropped.
-struct Ahead {
+struct ReadAheadBytes {
     bytes: Bytes,
-    _grant: Grant,
+    _grant: ByteGrant,
 }
 
-impl AsRef<[u8]> for Ahead {
+impl AsRef<[u8]> for ReadAheadBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-impl Piece {
+impl BodyPiece {
     pub(crate) fn len(&self) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
@@ -69,10 +69,10 @@ impl Piece {
     }
 }
 
-impl Pieces {
+impl PieceReader {
     /// Creates a body from `queue`, read in steps of [`BLOCK_BYTES`], or larger ones once reading ahead is allowed.
-    pub(crate) fn new(data: Arc<PackData>, queue: VecDeque<Piece>) -> Self {
-        let left = queue.iter().map(Piece::len).sum();
+    pub(crate) fn new(data: Arc<PackData>, queue: VecDeque<BodyPiece>) -> Self {
+        let left = queue.iter().map(BodyPiece::len).sum();
         let (account, read_at) = Default::default();
         let (block, is_part, place, reading) = (Bytes::new(), false, None, None);
         Self { data, queue, left, block, is_part, place, reading, account, step: 1, read_at }
@@ -82,7 +82,7 @@ impl Pieces {
     pub(crate) async fn begin(&mut self) -> Result<(), PackError> {
         // The preface of the first part of a multipart response.
         let preface = match self.queue.pop_front() {
-            Some(Piece::Bytes(bytes)) => Some(bytes),
+            Some(BodyPiece::Bytes(bytes)) => Some(bytes),
             Some(span) => {
                 self.queue.push_front(span);
                 None
@@ -101,7 +101,7 @@ impl Pieces {
             // Only one block is held at a time, so this one is read again.
             self.park();
             self.block = Bytes::new();
-            self.queue.push_front(Piece::Bytes(preface));
+            self.queue.push_front(BodyPiece::Bytes(preface));
         }
         Ok(())
     }
@@ -110,23 +110,23 @@ impl Pieces {
     fn advance(&mut self, most: usize) -> bool {
         match self.queue.pop_front() {
             None => return false,
-            Some(Piece::Bytes(bytes)) => {
+            Some(BodyPiece::Bytes(bytes)) => {
                 self.block = bytes;
                 self.is_part = false;
                 self.place = None;
             }
-            Some(Piece::Span { part: Span { len: 0, .. }, .. }) => {}
-            Some(Piece::Span { part, whole }) if whole.span.len <= CACHED_BODY_BYTES => {
-                self.advance_in_kept(part, whole);
+            Some(BodyPiece::Span { part: Span { len: 0, .. }, .. }) => {}
+            Some(BodyPiece::Span { part, whole }) if whole.span.len <= CACHED_BODY_BYTES => {
+                self.advance_cached(part, whole);
             }
-            Some(Piece::Span { part, whole }) => self.advance_in_store(part, whole, most),
+            Some(BodyPiece::Span { part, whole }) => self.advance_uncached(part, whole, most),
         }
         true
     }
 
     /// Starts the next read of an uncached body. Only whole blocks can be checked, so the excess is dropped.
-    fn advance_in_store(&mut self, part: Span, whole: StoredBody, most: usize) {
-        let (block, start) = Bodies::block_at(whole.span, part.offset);
+    fn advance_uncached(&mut self, part: Span, whole: StoredBody, most: usize) {
+        let (block, start) = BodyCache::block_at(whole.span, part.offset);
         let skipped = part.offset - block.offset;
         let left = (skipped + part.len).div_ceil(BLOCK_BYTES as u64) * BLOCK_BYTES as u64;
         let (blocks, wanted, grant) = self.next_step(left.min(whole.span.len - start), most);
@@ -136,20 +136,21 @@ impl Pieces {
         self.is_part = len < blocks;
         let data = self.data.clone();
         self.reading = Some(Box::pin(async move {
-            let bytes = in_time(data.bodies.packs.read(&data.id, &whole, start, blocks)).await?;
+            let bytes = with_store_timeout(data.bodies.packs.read(&data.id, &whole, start, blocks)).await?;
             let bytes = match grant {
-                Some(grant) => Bytes::from_owner(Ahead { bytes, _grant: grant }),
+                Some(grant) => Bytes::from_owner(ReadAheadBytes { bytes, _grant: grant }),
                 None => bytes,
             };
-            let bytes = cut(&bytes, skipped, len).ok_or_else(|| PackError::unavailable("a read is too short"))?;
+            let bytes =
+                slice_block(&bytes, skipped, len).ok_or_else(|| PackError::unavailable("a read is too short"))?;
             // A slow reader of small parts must not hold a whole block.
-            Ok(if len <= SMALL_READ_BYTES as u64 { own(bytes) } else { bytes })
+            Ok(if len <= SMALL_READ_BYTES as u64 { copy_if_small(bytes) } else { bytes })
         }));
     }
 
     /// Returns the size of the next read, how much to pass on, and the grant if it exceeds a block. `left` ends a
     /// block.
-    fn next_step(&mut self, left: u64, most: usize) -> (u64, u64, Option<Grant>) {
+    fn next_step(&mut self, left: u64, most: usize) -> (u64, u64, Option<ByteGrant>) {
         let took = self.read_at.take().map(|read_at| read_at.elapsed());
         self.step = match took {
             Some(took) if took <= READ_AHEAD_PACE => (2 * self.step).min(READ_AHEAD_BLOCKS),
@@ -172,46 +173,46 @@ impl Pieces {
     }
 
     /// Takes the next block of a cacheable body from the cache, or starts to read it.
-    fn advance_in_kept(&mut self, part: Span, whole: StoredBody) {
-        let (block, start) = Bodies::block_at(whole.span, part.offset);
+    fn advance_cached(&mut self, part: Span, whole: StoredBody) {
+        let (block, start) = BodyCache::block_at(whole.span, part.offset);
         let skipped = part.offset - block.offset;
         let len = (block.len - skipped).min(part.len);
         self.put_back(Span { offset: part.offset + len, len: part.len - len }, &whole);
         self.place = Some((part.offset, whole.clone()));
         self.is_part = len < block.len;
-        let remembered = self.data.bodies.remembered(&self.data, block);
-        if let Some(bytes) = remembered.and_then(|bytes| cut(&bytes, skipped, len)) {
+        let remembered = self.data.bodies.cached_block(&self.data, block);
+        if let Some(bytes) = remembered.and_then(|bytes| slice_block(&bytes, skipped, len)) {
             self.block = bytes;
             return;
         }
         let data = self.data.clone();
         self.reading = Some(Box::pin(async move {
             let bytes = data.bodies.block(&data, &whole, start).await?;
-            cut(&bytes, skipped, len).ok_or_else(|| PackError::unavailable("a block is shorter than it was"))
+            slice_block(&bytes, skipped, len).ok_or_else(|| PackError::unavailable("a block is shorter than it was"))
         }));
     }
 
     fn put_back(&mut self, part: Span, whole: &StoredBody) {
         if part.len > 0 {
-            self.queue.push_front(Piece::Span { part, whole: whole.clone() });
+            self.queue.push_front(BodyPiece::Span { part, whole: whole.clone() });
         }
     }
 }
 
 /// Returns `len` bytes after the first `skipped`, or `None` if there are fewer.
-fn cut(bytes: &Bytes, skipped: u64, len: u64) -> Option<Bytes> {
+fn slice_block(bytes: &Bytes, skipped: u64, len: u64) -> Option<Bytes> {
     // Reads are shorter than 4 GiB, so their offsets fit a `usize` everywhere.
     let (from, to) = (usize::try_from(skipped).ok()?, usize::try_from(skipped + len).ok()?);
     (to <= bytes.len()).then(|| bytes.slice(from..to))
 }
 
-impl Source for Pieces {
+impl BodySource for PieceReader {
     fn poll_next(&mut self, cx: &mut Context<'_>, most: usize) -> Poll<Option<Result<Bytes, BodyError>>> {
         loop {
             if !self.block.is_empty() {
                 let is_part = self.is_part || self.block.len() > most;
                 let bytes = self.block.split_to(self.block.len().min(most));
-                let bytes = if is_part { own(bytes) } else { bytes };
+                let bytes = if is_part { copy_if_small(bytes) } else { bytes };
                 self.is_part = true;
                 self.left = self.left.saturating_sub(bytes.len() as u64);
                 if let Some((offset, _)) = &mut self.place {
@@ -247,7 +248,7 @@ impl Source for Pieces {
         self.left
     }
 
-    fn read_ahead(&mut self, account: &Account) {
+    fn read_ahead(&mut self, account: &BudgetAccount) {
         if self.data.bodies.packs.is_remote() {
             self.account = Some(account.clone());
         }
@@ -265,8 +266,8 @@ impl Source for Pieces {
     }
 }
 
-impl Origin for PackData {
-    fn reopen(self: Arc<Self>, part: Span, whole: StoredBody) -> Box<dyn Source> {
-        Box::new(Pieces::new(self, VecDeque::from([Piece::Span { part, whole }])))
+impl BodyOrigin for PackData {
+    fn reopen(self: Arc<Self>, part: Span, whole: StoredBody) -> Box<dyn BodySource> {
+        Box::new(PieceReader::new(self, VecDeque::from([BodyPiece::Span { part, whole }])))
     }
 }

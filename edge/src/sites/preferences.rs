@@ -12,15 +12,15 @@ const PRIVATE: HeaderValue = HeaderValue::from_static("private, max-age=0, must-
 
 /// The languages of a visitor, and the weight of the best one that the site offers.
 #[derive(Debug, Default)]
-pub(crate) struct Languages {
+pub(crate) struct LanguagePreferences {
     /// Language ranges in lower case, with their weights in thousandths.
     ranges: Vec<(String, u16)>,
     best: u16,
 }
 
-impl Languages {
+impl LanguagePreferences {
     /// Parses the request's header. Without it, no language is preferred.
-    pub(crate) fn of(headers: &HeaderMap) -> Self {
+    pub(crate) fn from_headers(headers: &HeaderMap) -> Self {
         let lines = headers.get_all(ACCEPT_LANGUAGE).iter().filter_map(|line| line.to_str().ok());
         let items = lines.flat_map(|line| line.split(',')).map(str::trim).filter(|item| !item.is_empty());
         let ranges = items.take(LANGUAGES).map(|item| {
@@ -41,12 +41,12 @@ impl Languages {
     }
 
     fn weight(&self, languages: &[String]) -> u16 {
-        languages.iter().map(|tag| self.weight_of(tag)).max().unwrap_or(0)
+        languages.iter().map(|tag| self.tag_weight(tag)).max().unwrap_or(0)
     }
 
     /// Returns the weight of the longest range that covers `tag`, or of a narrower range: a visitor who lists `en-GB`
     /// also reads `en`. `*` expresses no preference.
-    fn weight_of(&self, tag: &str) -> u16 {
+    fn tag_weight(&self, tag: &str) -> u16 {
         let is_in = |tag: &str, range: &str| {
             tag.strip_prefix(range).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
         };
@@ -58,14 +58,14 @@ impl Languages {
 
 /// The visitor's properties that a response depends on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Varying {
+pub(crate) struct VaryingBy {
     pub(crate) by_language: bool,
     pub(crate) by_country: bool,
 }
 
-impl Varying {
+impl VaryingBy {
     /// Sets `Vary` and `Cache-Control` accordingly.
-    pub(crate) fn mark(self, headers: &mut HeaderMap) {
+    pub(crate) fn apply_to(self, headers: &mut HeaderMap) {
         if self.by_language {
             headers.append(VARY, HeaderValue::from_static("Accept-Language"));
         }
@@ -73,7 +73,7 @@ impl Varying {
         let is_kept = headers.get(CACHE_CONTROL).and_then(|value| value.to_str().ok());
         let is_kept = !is_kept.is_some_and(|value| value.contains("no-store"));
         if is_kept && (self.by_language || self.by_country) {
-            super::forget_caching(headers);
+            super::remove_cache_headers(headers);
             headers.insert(CACHE_CONTROL, PRIVATE);
         }
     }
@@ -103,7 +103,7 @@ mod tests {
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(ACCEPT_LANGUAGE, sent.parse().unwrap());
-            let mut languages = Languages::of(&headers);
+            let mut languages = LanguagePreferences::from_headers(&headers);
             let offers: Vec<_> = offers.iter().map(|offer| vec![(*offer).to_owned()]).collect();
             for offer in &offers {
                 languages.offer(offer);
@@ -112,6 +112,6 @@ mod tests {
         }
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT_LANGUAGE, "de,".repeat(LANGUAGES + 9).parse().unwrap());
-        assert_eq!(Languages::of(&headers).ranges.len(), LANGUAGES);
+        assert_eq!(LanguagePreferences::from_headers(&headers).ranges.len(), LANGUAGES);
     }
 }

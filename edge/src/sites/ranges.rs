@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::limits::RANGES;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum RangeRequest {
     /// The whole body: the header is malformed, uses another unit, or requests more ranges than a real client would.
     Whole,
     /// These parts, in the requested order, each at least one byte long.
@@ -14,10 +14,10 @@ pub(crate) enum Wanted {
     Unsatisfiable,
 }
 
-pub(crate) fn wanted(header: &str, len: u64) -> Wanted {
-    let Some((unit, list)) = header.split_once('=') else { return Wanted::Whole };
+pub(crate) fn parse_range(header: &str, len: u64) -> RangeRequest {
+    let Some((unit, list)) = header.split_once('=') else { return RangeRequest::Whole };
     if !unit.trim().eq_ignore_ascii_case("bytes") {
-        return Wanted::Whole;
+        return RangeRequest::Whole;
     }
     let mut parts = Vec::new();
     let mut asked = 0;
@@ -25,24 +25,24 @@ pub(crate) fn wanted(header: &str, len: u64) -> Wanted {
         asked += 1;
         // No real client requests more; the rest is not parsed.
         if asked > RANGES {
-            return Wanted::Whole;
+            return RangeRequest::Whole;
         }
-        match part(item, len) {
+        match parse_part(item, len) {
             Some(part) if part.is_empty() => {}
             Some(part) => parts.push(part),
-            None => return Wanted::Whole,
+            None => return RangeRequest::Whole,
         }
     }
     match (asked, parts.is_empty()) {
-        (0, _) => Wanted::Whole,
-        (_, true) => Wanted::Unsatisfiable,
-        _ if overlap(&parts) => Wanted::Whole,
-        _ => Wanted::Parts(parts),
+        (0, _) => RangeRequest::Whole,
+        (_, true) => RangeRequest::Unsatisfiable,
+        _ if overlap(&parts) => RangeRequest::Whole,
+        _ => RangeRequest::Parts(parts),
     }
 }
 
 /// Parses one part. Returns an empty range if it lies beyond the end, `None` if it is malformed.
-fn part(item: &str, len: u64) -> Option<Range<u64>> {
+fn parse_part(item: &str, len: u64) -> Option<Range<u64>> {
     let (first, last) = item.split_once('-')?;
     if first.is_empty() {
         return Some(len.saturating_sub(number(last)?)..len);
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn ranges_of_a_hundred_bytes() {
-        let parts = |parts: &[(u64, u64)]| Wanted::Parts(parts.iter().map(|&(a, b)| a..b).collect());
+        let parts = |parts: &[(u64, u64)]| RangeRequest::Parts(parts.iter().map(|&(a, b)| a..b).collect());
         let cases = [
             ("bytes=0-0", parts(&[(0, 1)])),
             ("Bytes=0-9", parts(&[(0, 10)])),
@@ -85,25 +85,25 @@ mod tests {
             ("bytes=50-59,0-9", parts(&[(50, 60), (0, 10)])),
             ("bytes=0-0,200-300", parts(&[(0, 1)])),
             ("bytes=0-99999999999999999999999999", parts(&[(0, 100)])),
-            ("bytes=100-", Wanted::Unsatisfiable),
-            ("bytes=99999999999999999999999999-", Wanted::Unsatisfiable),
-            ("bytes=100-200,300-", Wanted::Unsatisfiable),
-            ("bytes=-0", Wanted::Unsatisfiable),
-            ("bytes=9-0", Wanted::Whole),
-            ("bytes=0-9,5-15", Wanted::Whole),
-            ("bytes=", Wanted::Whole),
-            ("bytes=-", Wanted::Whole),
-            ("bytes=a-b", Wanted::Whole),
-            ("bytes=+1-2", Wanted::Whole),
-            ("bytes=1", Wanted::Whole),
-            ("lines=0-9", Wanted::Whole),
-            ("0-9", Wanted::Whole),
+            ("bytes=100-", RangeRequest::Unsatisfiable),
+            ("bytes=99999999999999999999999999-", RangeRequest::Unsatisfiable),
+            ("bytes=100-200,300-", RangeRequest::Unsatisfiable),
+            ("bytes=-0", RangeRequest::Unsatisfiable),
+            ("bytes=9-0", RangeRequest::Whole),
+            ("bytes=0-9,5-15", RangeRequest::Whole),
+            ("bytes=", RangeRequest::Whole),
+            ("bytes=-", RangeRequest::Whole),
+            ("bytes=a-b", RangeRequest::Whole),
+            ("bytes=+1-2", RangeRequest::Whole),
+            ("bytes=1", RangeRequest::Whole),
+            ("lines=0-9", RangeRequest::Whole),
+            ("0-9", RangeRequest::Whole),
         ];
         for (header, expected) in cases {
-            assert_eq!(wanted(header, 100), expected, "{header}");
+            assert_eq!(parse_range(header, 100), expected, "{header}");
         }
-        assert_eq!(wanted("bytes=0-", 0), Wanted::Unsatisfiable);
+        assert_eq!(parse_range("bytes=0-", 0), RangeRequest::Unsatisfiable);
         let many: Vec<_> = (0..1000).map(|n| format!("{}-{}", n * 2, n * 2)).collect();
-        assert_eq!(wanted(&format!("bytes={}", many.join(",")), 10_000), Wanted::Whole);
+        assert_eq!(parse_range(&format!("bytes={}", many.join(",")), 10_000), RangeRequest::Whole);
     }
 }

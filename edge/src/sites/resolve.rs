@@ -1,34 +1,35 @@
 //! Maps a path to a file, or to a cleaner path to redirect to.
 
 use super::{
-    answer::Asked,
-    pack::{File, Pack},
+    answer::FileRequest,
+    pack::{LoadedPack, PackFile},
 };
 
-pub(crate) enum Found<'p> {
-    File(&'p File),
+pub(crate) enum Resolution<'p> {
+    File(&'p PackFile),
     /// A file has this cleaner path (decoded, with exactly one leading slash).
     Cleaner(String),
     Nothing,
 }
 
 /// Resolves the path of a request. A path that is not nameable has no file.
-pub(crate) fn resolve_asked<'p>(pack: &'p Pack, asked: Asked<'_>) -> Found<'p> {
-    if asked.is_nameable { resolve(pack, asked.path) } else { Found::Nothing }
+pub(crate) fn resolve_request<'p>(pack: &'p LoadedPack, asked: FileRequest<'_>) -> Resolution<'p> {
+    if asked.is_nameable { resolve(pack, asked.path) } else { Resolution::Nothing }
 }
 
 /// Resolves a decoded path with its leading slash.
-pub(crate) fn resolve<'p>(pack: &'p Pack, path: &str) -> Found<'p> {
+pub(crate) fn resolve<'p>(pack: &'p LoadedPack, path: &str) -> Resolution<'p> {
     let name = path.strip_prefix('/').unwrap_or(path);
-    let found = if name.is_empty() || name.ends_with('/') { folder(pack, name) } else { named(pack, name) };
+    let found =
+        if name.is_empty() || name.ends_with('/') { resolve_folder(pack, name) } else { resolve_name(pack, name) };
     match found {
-        Found::Nothing if path.contains("//") => merged(pack, path),
+        Resolution::Nothing if path.contains("//") => resolve_merged(pack, path),
         found => found,
     }
 }
 
 /// Returns the file of a path without any redirect. Used for rewrites, whose visitors never see the path.
-pub(crate) fn target<'p>(pack: &'p Pack, path: &str) -> Option<&'p File> {
+pub(crate) fn rewrite_target<'p>(pack: &'p LoadedPack, path: &str) -> Option<&'p PackFile> {
     let path = path.strip_prefix('/').unwrap_or(path);
     if path.is_empty() || path.ends_with('/') {
         return pack.file(&format!("{path}index.html"));
@@ -38,7 +39,7 @@ pub(crate) fn target<'p>(pack: &'p Pack, path: &str) -> Option<&'p File> {
 }
 
 /// Returns the nearest `404.html` up the tree.
-pub(crate) fn not_found_page<'p>(pack: &'p Pack, path: &str) -> Option<&'p File> {
+pub(crate) fn not_found_page<'p>(pack: &'p LoadedPack, path: &str) -> Option<&'p PackFile> {
     let mut folder = path.strip_prefix('/').unwrap_or(path);
     loop {
         folder = folder.rfind('/').map_or("", |at| &folder[..at]);
@@ -50,39 +51,39 @@ pub(crate) fn not_found_page<'p>(pack: &'p Pack, path: &str) -> Option<&'p File>
 }
 
 /// Resolves a path without its leading slash and without a trailing one.
-fn named<'p>(pack: &'p Pack, path: &str) -> Found<'p> {
-    let Some(file) = pack.file(path) else { return page(pack, path) };
+fn resolve_name<'p>(pack: &'p LoadedPack, path: &str) -> Resolution<'p> {
+    let Some(file) = pack.file(path) else { return resolve_page(pack, path) };
     // A folder's address, with its slash, always means its `index.html`; this keeps relative links right.
-    if let Some(folder) = index_of(path, "index.html") {
-        return Found::Cleaner(format!("/{folder}"));
+    if let Some(folder) = index_folder(path, "index.html") {
+        return Resolution::Cleaner(format!("/{folder}"));
     }
     // `/x` means the file `x` first: if it exists, `x.html` has only its own address.
     if let Some(stem) = path.strip_suffix(".html").filter(|stem| !stem.is_empty() && !stem.ends_with('/'))
         && pack.file(stem).is_none()
     {
-        return Found::Cleaner(format!("/{stem}"));
+        return Resolution::Cleaner(format!("/{stem}"));
     }
-    Found::File(file)
+    Resolution::File(file)
 }
 
 /// Resolves a path that is not a file's own name: `x.html` is served in place, a folder redirects to its slash.
-fn page<'p>(pack: &'p Pack, path: &str) -> Found<'p> {
+fn resolve_page<'p>(pack: &'p LoadedPack, path: &str) -> Resolution<'p> {
     let has_index = || pack.file(&format!("{path}/index.html")).is_some();
     let Some(page) = pack.file(&format!("{path}.html")) else {
         // In place, its relative links would resolve against the parent, and rules for paths below it would not apply.
-        return if has_index() { Found::Cleaner(format!("/{path}/")) } else { Found::Nothing };
+        return if has_index() { Resolution::Cleaner(format!("/{path}/")) } else { Resolution::Nothing };
     };
-    match index_of(path, "index") {
-        Some(_) if has_index() => Found::Cleaner(format!("/{path}/")),
-        Some(folder) => Found::Cleaner(format!("/{folder}")),
-        None => Found::File(page),
+    match index_folder(path, "index") {
+        Some(_) if has_index() => Resolution::Cleaner(format!("/{path}/")),
+        Some(folder) => Resolution::Cleaner(format!("/{folder}")),
+        None => Resolution::File(page),
     }
 }
 
 /// Resolves a path that is empty or ends with a slash, without its leading one.
-fn folder<'p>(pack: &'p Pack, folder: &str) -> Found<'p> {
+fn resolve_folder<'p>(pack: &'p LoadedPack, folder: &str) -> Resolution<'p> {
     if let Some(index) = pack.file(&format!("{folder}index.html")) {
-        return Found::File(index);
+        return Resolution::File(index);
     }
     let name = folder.trim_end_matches('/');
     // Only one extra slash, and only where `/x` means `x.html`.
@@ -90,15 +91,15 @@ fn folder<'p>(pack: &'p Pack, folder: &str) -> Found<'p> {
         && name.len() + 1 == folder.len()
         && pack.file(name).is_none()
         && pack.file(&format!("{name}.html")).is_some();
-    match index_of(name, "index") {
-        _ if !is_page => Found::Nothing,
-        Some(folder) => Found::Cleaner(format!("/{folder}")),
-        None => Found::Cleaner(format!("/{name}")),
+    match index_folder(name, "index") {
+        _ if !is_page => Resolution::Nothing,
+        Some(folder) => Resolution::Cleaner(format!("/{folder}")),
+        None => Resolution::Cleaner(format!("/{name}")),
     }
 }
 
 /// Resolves a path with runs of slashes merged. The result begins with a single slash, so it never names another host.
-fn merged<'p>(pack: &'p Pack, path: &str) -> Found<'p> {
+fn resolve_merged<'p>(pack: &'p LoadedPack, path: &str) -> Resolution<'p> {
     let mut merged = String::with_capacity(path.len());
     for c in path.chars() {
         if c != '/' || !merged.ends_with('/') {
@@ -106,12 +107,12 @@ fn merged<'p>(pack: &'p Pack, path: &str) -> Found<'p> {
         }
     }
     match resolve(pack, &merged) {
-        Found::File(_) => Found::Cleaner(merged),
+        Resolution::File(_) => Resolution::Cleaner(merged),
         found => found,
     }
 }
 
 /// Returns the folder, with its slash, whose file `name` is at `path`; empty at the root.
-fn index_of<'t>(path: &'t str, name: &str) -> Option<&'t str> {
+fn index_folder<'t>(path: &'t str, name: &str) -> Option<&'t str> {
     path.strip_suffix(name).filter(|folder| folder.is_empty() || folder.ends_with('/'))
 }

@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, HeaderName};
 
-use super::answer::Asked;
+use super::answer::FileRequest;
 use crate::http::{accepts_anything, accepts_html};
 
 const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
@@ -143,7 +143,7 @@ const EXTENSIONS: [&str; 126] = [
 /// Returns whether the single page answers a request without a file. It answers navigations, and programs that accept
 /// anything (link previews, checkers, `curl`). It answers no subresource or data request, unless the script asks for
 /// `text/html`, and never a name with a file extension: a script request must not receive a page.
-pub(crate) fn is_route(asked: Asked<'_>) -> bool {
+pub(crate) fn is_route(asked: FileRequest<'_>) -> bool {
     if is_part_of_page(asked.headers) || names_file(asked) {
         return false;
     }
@@ -152,7 +152,7 @@ pub(crate) fn is_route(asked: Asked<'_>) -> bool {
 }
 
 /// Returns whether a person is likely to see the response, so that a page should report a missing file.
-pub(crate) fn wants_page(asked: Asked<'_>) -> bool {
+pub(crate) fn expects_page(asked: FileRequest<'_>) -> bool {
     let is_page = [".html", ".htm"].iter().any(|extension| asked.path.ends_with(extension));
     accepts_html(asked.headers) && (is_page || !names_file(asked))
 }
@@ -168,7 +168,7 @@ fn is_part_of_page(headers: &HeaderMap) -> bool {
 }
 
 /// Returns whether the last segment has a file extension. One with an encoded slash is a value of the site's script.
-fn names_file(asked: Asked<'_>) -> bool {
+fn names_file(asked: FileRequest<'_>) -> bool {
     let name = asked.path.rsplit('/').next().unwrap_or_default();
     let has_encoded_slash = || {
         let name = name.to_ascii_lowercase();
@@ -184,9 +184,9 @@ mod tests {
 
     use super::*;
 
-    fn asked<'r>(path: &'r str, headers: &'r HeaderMap) -> Asked<'r> {
+    fn asked<'r>(path: &'r str, headers: &'r HeaderMap) -> FileRequest<'r> {
         let is_nameable = !path.contains('%');
-        Asked {
+        FileRequest {
             method: &Method::GET,
             headers,
             host: "x.example",

@@ -6,17 +6,17 @@ use std::collections::HashMap;
 
 use http::{Response, StatusCode, Uri};
 use packs::{
-    manifest::{Conditions, Pattern, RedirectRule},
-    rules::{Captures, Query, VALUE_BYTES, path::RequestPath},
+    manifest::{PathPattern, RedirectConditions, RedirectRule},
+    rules::{PathCaptures, QueryParameters, VALUE_BYTES, path::RequestPath},
 };
 
 use super::{
-    answer::Asked,
+    answer::FileRequest,
     header_rules,
-    pack::{Pack, REVALIDATE},
+    pack::{LoadedPack, REVALIDATE},
     path::{decode_name, encode, with_query},
-    preferences::{Languages, Varying},
-    resolve::{Found, resolve, resolve_asked},
+    preferences::{LanguagePreferences, VaryingBy},
+    resolve::{Resolution, resolve, resolve_request},
 };
 use crate::{
     http::{SiteBody, pages},
@@ -27,14 +27,14 @@ use crate::{
 const REWRITE: u16 = 200;
 
 /// Rules in file order. Those without wildcards are found by hash.
-pub(crate) struct Rules<T> {
-    in_order: Vec<(Pattern, T)>,
+pub(crate) struct RuleSet<T> {
+    in_order: Vec<(PathPattern, T)>,
     exact: HashMap<String, Vec<usize>>,
     wild: Vec<usize>,
 }
 
-impl<T> Rules<T> {
-    pub(crate) fn new(in_order: Vec<(Pattern, T)>) -> Self {
+impl<T> RuleSet<T> {
+    pub(crate) fn new(in_order: Vec<(PathPattern, T)>) -> Self {
         let mut exact: HashMap<String, Vec<usize>> = HashMap::new();
         let mut wild = Vec::new();
         for (at, (pattern, _)) in in_order.iter().enumerate() {
@@ -51,11 +51,11 @@ impl<T> Rules<T> {
     }
 
     /// Returns the rules that match `path`, in file order, each with its index and its captures.
-    pub(crate) fn met<'m>(
+    pub(crate) fn matching<'m>(
         &'m self,
         host: &'m str,
         path: &'m RequestPath<'_>,
-    ) -> impl Iterator<Item = (usize, &'m T, Captures)> {
+    ) -> impl Iterator<Item = (usize, &'m T, PathCaptures)> {
         let mut exact = self.exact.get(path.canonical()).map_or(&[][..], Vec::as_slice).iter().copied().peekable();
         let mut wild = self.wild.iter().copied().peekable();
         let order = std::iter::from_fn(move || match (exact.peek(), wild.peek()) {
@@ -71,17 +71,17 @@ impl<T> Rules<T> {
 }
 
 /// A redirect or rewrite, without its pattern.
-pub(crate) struct Redirect {
+pub(crate) struct RedirectAction {
     to: String,
     status: u16,
     /// Whether a file at the requested path takes precedence.
     stands_back: bool,
-    conditions: Conditions,
+    conditions: RedirectConditions,
 }
 
-impl Redirect {
-    pub(crate) fn new(rule: RedirectRule) -> (Pattern, Self) {
-        let answers = !rule.redirects();
+impl RedirectAction {
+    pub(crate) fn new(rule: RedirectRule) -> (PathPattern, Self) {
+        let answers = !rule.is_redirect();
         // Single-page sites use `/app/* /app/index.html 200`, which must not hide the site's own files.
         let stands_back = answers && rule.pattern.is_dynamic() && !rule.is_forced;
         (rule.pattern, Self { to: rule.to, status: rule.status, stands_back, conditions: rule.conditions })
@@ -93,7 +93,7 @@ impl Redirect {
 }
 
 #[expect(clippy::large_enum_variant, reason = "it is taken apart where it is made, and kept nowhere")]
-pub(crate) enum Followed {
+pub(crate) enum RedirectOutcome {
     Nothing,
     Redirect(Response<SiteBody>),
     /// A rule applies, but the visitor's request makes its target longer than a URL may be.
@@ -106,27 +106,31 @@ pub(crate) enum Followed {
     },
 }
 
-pub(crate) fn follow(pack: &Pack, uri: &Uri, asked: Asked<'_>) -> Followed {
+pub(crate) fn follow(pack: &LoadedPack, uri: &Uri, asked: FileRequest<'_>) -> RedirectOutcome {
     let path = RequestPath::new(asked.sent);
-    let query = if pack.has_conditions { query_of(uri) } else { Query::default() };
-    let languages = preferred(pack, asked, &path, &query);
+    let query = if pack.has_conditions { parse_query(uri) } else { QueryParameters::default() };
+    let languages = offered_languages(pack, asked, &path, &query);
     let mut has_file = None;
-    for (at, rule, mut captures) in pack.redirects.met(asked.host, &path) {
-        if rule.stands_back && *has_file.get_or_insert_with(|| !matches!(resolve_asked(pack, asked), Found::Nothing)) {
+    for (at, rule, mut captures) in pack.redirects.matching(asked.host, &path) {
+        if rule.stands_back
+            && *has_file.get_or_insert_with(|| !matches!(resolve_request(pack, asked), Resolution::Nothing))
+        {
             continue;
         }
-        if !is_met(&rule.conditions, asked, &query, &mut captures) || !languages.prefers(&rule.conditions.languages) {
+        if !meets_conditions(&rule.conditions, asked, &query, &mut captures)
+            || !languages.prefers(&rule.conditions.languages)
+        {
             continue;
         }
-        let Some(to) = captures.substitute(&rule.to, VALUE_BYTES) else { return Followed::TooLong };
+        let Some(to) = captures.substitute(&rule.to, VALUE_BYTES) else { return RedirectOutcome::TooLong };
         if !rule.redirects() {
             let file = to.split(['?', '#']).next().unwrap_or_default();
             let Some(file) = decode_name(file) else { continue };
             if file == asked.path && rule.status == REWRITE {
-                return Followed::Nothing;
+                return RedirectOutcome::Nothing;
             }
             let status = StatusCode::from_u16(rule.status).unwrap_or(StatusCode::OK);
-            return Followed::Rewrite { to: file, status, is_fallback: rule.stands_back };
+            return RedirectOutcome::Rewrite { to: file, status, is_fallback: rule.stands_back };
         }
         // A rule whose target is the requested path would loop forever.
         if to == path.canonical() || leads_back(pack, at, asked, &to) {
@@ -142,25 +146,25 @@ pub(crate) fn follow(pack: &Pack, uri: &Uri, asked: Asked<'_>) -> Followed {
         let status = StatusCode::from_u16(rule.status).unwrap_or(StatusCode::FOUND);
         let query = match uri.query() {
             Some(query) if !rule.conditions.query.is_empty() => {
-                Some(rule.conditions.rest_of_query(query)).filter(|rest| !rest.is_empty())
+                Some(rule.conditions.remaining_query(query)).filter(|rest| !rest.is_empty())
             }
             query => query.map(str::to_owned),
         };
         if let Some(response) = redirect(pack, asked, status, &to, query.as_deref()) {
-            return Followed::Redirect(response);
+            return RedirectOutcome::Redirect(response);
         }
     }
-    Followed::Nothing
+    RedirectOutcome::Nothing
 }
 
 /// Returns what the response depends on besides its path, whichever rule applies.
-pub(crate) fn varying(pack: &Pack, uri: &Uri, asked: Asked<'_>) -> Varying {
-    let mut varying = Varying::default();
+pub(crate) fn varying(pack: &LoadedPack, uri: &Uri, asked: FileRequest<'_>) -> VaryingBy {
+    let mut varying = VaryingBy::default();
     if !pack.has_conditions {
         return varying;
     }
-    let query = query_of(uri);
-    for (_, rule, mut captures) in pack.redirects.met(asked.host, &RequestPath::new(asked.sent)) {
+    let query = parse_query(uri);
+    for (_, rule, mut captures) in pack.redirects.matching(asked.host, &RequestPath::new(asked.sent)) {
         if rule.conditions.meets_query(&query, &mut captures) {
             varying.by_language |= !rule.conditions.languages.is_empty();
             varying.by_country |= !rule.conditions.countries.is_empty();
@@ -171,39 +175,49 @@ pub(crate) fn varying(pack: &Pack, uri: &Uri, asked: Asked<'_>) -> Varying {
 
 /// Builds a redirect to `location` that keeps the request's `query`, with the site's headers.
 pub(crate) fn redirect(
-    pack: &Pack,
-    asked: Asked<'_>,
+    pack: &LoadedPack,
+    asked: FileRequest<'_>,
     status: StatusCode,
     location: &str,
     query: Option<&str>,
 ) -> Option<Response<SiteBody>> {
     let location = with_query(location, query)?;
-    let mut response = pages::with(pages::redirect(status, location), http::header::CACHE_CONTROL, REVALIDATE);
+    let mut response = pages::with_header(pages::redirect(status, location), http::header::CACHE_CONTROL, REVALIDATE);
     if !pack.headers.is_empty() {
         header_rules::apply_to_redirect(&pack.headers, asked.host, asked.sent, response.headers_mut());
     }
     Some(response)
 }
 
-fn query_of(uri: &Uri) -> Query<'_> {
-    Query::new(uri.query().unwrap_or_default(), QUERY_PARAMETERS)
+fn parse_query(uri: &Uri) -> QueryParameters<'_> {
+    QueryParameters::new(uri.query().unwrap_or_default(), QUERY_PARAMETERS)
 }
 
 /// Returns whether a request meets all conditions except languages, which are compared across rules.
-fn is_met(conditions: &Conditions, asked: Asked<'_>, query: &Query<'_>, captures: &mut Captures) -> bool {
+fn meets_conditions(
+    conditions: &RedirectConditions,
+    asked: FileRequest<'_>,
+    query: &QueryParameters<'_>,
+    captures: &mut PathCaptures,
+) -> bool {
     let countries = &conditions.countries;
     let is_there = |country: [u8; 2]| countries.iter().any(|wanted| wanted.as_bytes() == country);
     (countries.is_empty() || asked.country.is_some_and(is_there)) && conditions.meets_query(query, captures)
 }
 
 /// Returns the visitor's languages, with every matching rule's languages offered to them.
-fn preferred(pack: &Pack, asked: Asked<'_>, path: &RequestPath<'_>, query: &Query<'_>) -> Languages {
+fn offered_languages(
+    pack: &LoadedPack,
+    asked: FileRequest<'_>,
+    path: &RequestPath<'_>,
+    query: &QueryParameters<'_>,
+) -> LanguagePreferences {
     if !pack.has_conditions {
-        return Languages::default();
+        return LanguagePreferences::default();
     }
-    let mut languages = Languages::of(asked.headers);
-    for (_, rule, mut captures) in pack.redirects.met(asked.host, path) {
-        if is_met(&rule.conditions, asked, query, &mut captures) {
+    let mut languages = LanguagePreferences::from_headers(asked.headers);
+    for (_, rule, mut captures) in pack.redirects.matching(asked.host, path) {
+        if meets_conditions(&rule.conditions, asked, query, &mut captures) {
             languages.offer(&rule.conditions.languages);
         }
     }
@@ -212,20 +226,23 @@ fn preferred(pack: &Pack, asked: Asked<'_>, path: &RequestPath<'_>, query: &Quer
 
 /// Returns whether the redirect at index `at` leads to an address that redirects back, as the requested path is its
 /// clean form. Rules that always lead in a circle are refused at upload; this finds those that do so for some.
-fn leads_back(pack: &Pack, at: usize, asked: Asked<'_>, to: &str) -> bool {
+fn leads_back(pack: &LoadedPack, at: usize, asked: FileRequest<'_>, to: &str) -> bool {
     let to = to.split(['?', '#']).next().unwrap_or_default();
     if !to.starts_with('/') {
         return false;
     }
     let Some(file) = decode_name(to) else { return false };
-    let is_back = matches!(resolve(pack, &file), Found::Cleaner(clean) if clean == asked.path);
+    let is_back = matches!(resolve(pack, &file), Resolution::Cleaner(clean) if clean == asked.path);
     // Unless another rule redirects elsewhere from there.
     is_back
-        && pack.redirects.met(asked.host, &RequestPath::new(to)).all(|(other, rule, _)| other == at || rule.stands_back)
+        && pack
+            .redirects
+            .matching(asked.host, &RequestPath::new(to))
+            .all(|(other, rule, _)| other == at || rule.stands_back)
 }
 
 /// Returns the path of an absolute target that names the visited host.
-fn own_path<'t>(to: &'t str, asked: Asked<'_>) -> Option<&'t str> {
+fn own_path<'t>(to: &'t str, asked: FileRequest<'_>) -> Option<&'t str> {
     let (scheme, rest) = to.split_once("://")?;
     let is_secure = scheme.eq_ignore_ascii_case("https");
     if !is_secure && !scheme.eq_ignore_ascii_case("http") {
@@ -244,7 +261,7 @@ fn own_path<'t>(to: &'t str, asked: Asked<'_>) -> Option<&'t str> {
 
 /// Returns whether the site's own redirects lead from `path` to `from`, or never end. Circles without absolute targets
 /// are refused at upload, where the site's hostnames are unknown.
-fn leads_in_circle(pack: &Pack, asked: Asked<'_>, path: &str, from: &str) -> bool {
+fn leads_in_circle(pack: &LoadedPack, asked: FileRequest<'_>, path: &str, from: &str) -> bool {
     let mut path = RequestPath::new(path).canonical().to_owned();
     for _ in 0..CIRCLE_STEPS {
         if path == from {
@@ -252,7 +269,7 @@ fn leads_in_circle(pack: &Pack, asked: Asked<'_>, path: &str, from: &str) -> boo
         }
         let request = RequestPath::new(&path);
         let mut next = None;
-        for (_, rule, captures) in pack.redirects.met(asked.host, &request) {
+        for (_, rule, captures) in pack.redirects.matching(asked.host, &request) {
             if rule.stands_back {
                 continue;
             }
@@ -273,8 +290,8 @@ fn leads_in_circle(pack: &Pack, asked: Asked<'_>, path: &str, from: &str) -> boo
             }
         }
         let cleaner = || match resolve(pack, &decode_name(&path)?) {
-            Found::Cleaner(clean) => Some(RequestPath::new(&encode(&clean)).canonical().to_owned()),
-            Found::File(_) | Found::Nothing => None,
+            Resolution::Cleaner(clean) => Some(RequestPath::new(&encode(&clean)).canonical().to_owned()),
+            Resolution::File(_) | Resolution::Nothing => None,
         };
         let Some(next) = next.or_else(cleaner) else { return false };
         path = next;
@@ -291,9 +308,12 @@ mod tests {
     fn met(rules: &str, path: &str) -> Vec<String> {
         let (rules, warnings) = redirects::compile(rules.as_bytes(), |_| false);
         assert_eq!(warnings, Vec::<String>::new());
-        let rules = Rules::new(rules.into_iter().map(|rule| (rule.pattern, rule.to)).collect());
+        let rules = RuleSet::new(rules.into_iter().map(|rule| (rule.pattern, rule.to)).collect());
         let path = RequestPath::new(path);
-        rules.met("a.example", &path).map(|(_, to, captures)| captures.substitute(to, VALUE_BYTES).unwrap()).collect()
+        rules
+            .matching("a.example", &path)
+            .map(|(_, to, captures)| captures.substitute(to, VALUE_BYTES).unwrap())
+            .collect()
     }
 
     #[test]

@@ -2,28 +2,34 @@
 
 use domain::{
     DeploymentId,
-    site::{Gate, Site, SiteKind},
+    site::{Site, SiteGate, SiteKind},
 };
 use http::{HeaderMap, HeaderName, Method, Response, StatusCode, Uri, header::VARY};
 
 use super::{
-    Sites,
-    answer::{Asked, Decided, Role, send},
+    SiteService,
+    answer::{FileRequest, PendingResponse, ServedAs, send},
     guards, header_rules,
-    pack::Pack,
+    pack::LoadedPack,
     packs::PackError,
-    path::{BadPath, decode, encode},
-    resolve::{Found, not_found_page, resolve_asked, target},
-    routes::{is_route, wants_page},
-    rules::{Followed, follow, redirect, varying},
+    path::{PathError, decode, encode},
+    resolve::{Resolution, not_found_page, resolve_request, rewrite_target},
+    routes::{expects_page, is_route},
+    rules::{RedirectOutcome, follow, redirect, varying},
 };
 use crate::http::{SiteBody, pages};
 
 /// The shortest name that can carry a hash: eight characters, a dot, an extension.
 const FINGERPRINTED_NAME: usize = 10;
 
-impl Sites {
-    pub(crate) async fn serve(&self, method: &Method, uri: &Uri, asked: Asked<'_>, site: &Site) -> Response<SiteBody> {
+impl SiteService {
+    pub(crate) async fn serve(
+        &self,
+        method: &Method,
+        uri: &Uri,
+        asked: FileRequest<'_>,
+        site: &Site,
+    ) -> Response<SiteBody> {
         let is_options = method == Method::OPTIONS;
         if !is_options && method != Method::GET && method != Method::HEAD {
             return pages::method_not_allowed();
@@ -33,18 +39,18 @@ impl Sites {
         }
         let path = match decode(uri) {
             Ok(path) => path,
-            Err(BadPath::Malformed) => return pages::bad_request(),
-            Err(BadPath::TooLong) => return pages::too_long(),
+            Err(PathError::Malformed) => return pages::bad_request(),
+            Err(PathError::TooLong) => return pages::too_long(),
         };
         let Some(deployment) = &site.deployment else { return pages::nothing_deployed() };
-        let asked = Asked { path: &path.decoded, sent: path.sent, is_nameable: path.is_nameable, ..asked };
+        let asked = FileRequest { path: &path.decoded, sent: path.sent, is_nameable: path.is_nameable, ..asked };
         let answer = async {
             let live_guards = self.live_guards(site).await?;
-            let asked = Asked { live_guards: live_guards.as_deref(), ..asked };
+            let asked = FileRequest { live_guards: live_guards.as_deref(), ..asked };
             if is_options {
                 self.options(deployment, asked, site).await
             } else {
-                self.answer_of(deployment, uri, asked, site).await
+                self.answer_from(deployment, uri, asked, site).await
             }
         };
         match answer.await {
@@ -53,7 +59,7 @@ impl Sites {
             Err(PackError::Missing) => pages::not_found(),
             Err(error @ PackError::Unavailable(_)) => {
                 let log = |id: &str| tracing::warn!(request = id, %error, %deployment, "a site could not be read");
-                pages::unread(self.incidents.id(deployment.as_str(), log))
+                pages::read_failed(self.incidents.id(deployment.as_str(), log))
             }
             // The file was logged where it was read.
             Err(error @ (PackError::Lost | PackError::Damaged(_))) => {
@@ -61,7 +67,7 @@ impl Sites {
                     |id: &str| tracing::warn!(request = id, %error, %deployment, "a site has lost or damaged files");
                 pages::damaged(self.incidents.id(deployment.as_str(), log))
             }
-            Err(PackError::Guarded(accounts)) => guards::closed(accounts),
+            Err(PackError::Guarded(accounts)) => guards::restricted_placeholder(accounts),
         }
     }
 
@@ -70,7 +76,7 @@ impl Sites {
     async fn options(
         &self,
         deployment: &DeploymentId,
-        asked: Asked<'_>,
+        asked: FileRequest<'_>,
         site: &Site,
     ) -> Result<Response<SiteBody>, PackError> {
         let pack = self.packs.pack(deployment, &site.owner).await?;
@@ -87,11 +93,11 @@ impl Sites {
         Ok(response)
     }
 
-    async fn answer_of(
+    async fn answer_from(
         &self,
         deployment: &DeploymentId,
         uri: &Uri,
-        asked: Asked<'_>,
+        asked: FileRequest<'_>,
         site: &Site,
     ) -> Result<Response<SiteBody>, PackError> {
         let (look, varying) = {
@@ -103,28 +109,28 @@ impl Sites {
             (look, varying(&pack, uri, asked))
         };
         let mut response = match look {
-            Look::Decided(decided) => decided.begin().await,
-            Look::Elsewhere(missing) => Box::pin(self.lent_or_missing(deployment, asked, site, missing)).await,
+            LiveLookup::Decided(decided) => decided.begin().await,
+            LiveLookup::Elsewhere(missing) => Box::pin(self.lent_or_missing(deployment, asked, site, missing)).await,
         }?;
-        varying.mark(response.headers_mut());
+        varying.apply_to(response.headers_mut());
         Ok(response)
     }
 
     async fn lent_or_missing(
         &self,
         live: &DeploymentId,
-        asked: Asked<'_>,
+        asked: FileRequest<'_>,
         site: &Site,
-        missing: Missing,
+        missing: MissingFile,
     ) -> Result<Response<SiteBody>, PackError> {
-        if let Some(lent) = self.lent(live, asked, site, missing.is_disallowed).await? {
+        if let Some(lent) = self.find_lent(live, asked, site, missing.is_disallowed).await? {
             return Ok(lent);
         }
         let mut decided = {
             let pack = self.packs.pack(live, &site.owner).await?;
             match missing.rewritten {
-                Some((to, status)) => rewritten(&pack, &to, status, asked)?,
-                None => missing_in(&pack, asked)?,
+                Some((to, status)) => serve_rewritten(&pack, &to, status, asked)?,
+                None => serve_missing(&pack, asked)?,
             }
         };
         if missing.is_disallowed {
@@ -136,22 +142,22 @@ impl Sites {
     /// Returns a fingerprinted file from the newest recent deployment of the project that has it. A tab that was opened
     /// before the last deployment still requests the assets of its own. A deployment whose pack is lost or damaged
     /// lends nothing and does not prevent the live one from answering.
-    async fn lent(
+    async fn find_lent(
         &self,
         live: &DeploymentId,
-        asked: Asked<'_>,
+        asked: FileRequest<'_>,
         site: &Site,
         is_disallowed: bool,
     ) -> Result<Option<Response<SiteBody>>, PackError> {
         let path = asked.path.strip_prefix('/').unwrap_or(asked.path);
         // The lending deployment may spell the path differently than the request.
         let live_guards = self.packs.pack(live, &site.owner).await?.guards.clone();
-        let asked = Asked { live_guards: Some(&live_guards), ..asked };
+        let asked = FileRequest { live_guards: Some(&live_guards), ..asked };
         for id in self.recent.recent(&site.project).await.iter().filter(|id| *id != live) {
             let decided = match self.packs.pack(id, &site.owner).await {
                 Ok(pack) => {
                     let Some(file) = pack.file(path).filter(|file| file.is_lent) else { continue };
-                    send(&pack, file, asked, Role::Found)
+                    send(&pack, file, asked, ServedAs::Found)
                 }
                 Err(error) => Err(error),
             };
@@ -165,7 +171,7 @@ impl Sites {
                 Err(error) => Err(error),
             };
             match begun {
-                Err(error) if error.is_of_pack() => {}
+                Err(error) if error.is_pack_fault() => {}
                 begun => return begun.map(Some),
             }
         }
@@ -174,20 +180,20 @@ impl Sites {
 }
 
 /// The outcome of a lookup in the live deployment.
-enum Look {
-    Decided(Decided),
-    Elsewhere(Missing),
+enum LiveLookup {
+    Decided(PendingResponse),
+    Elsewhere(MissingFile),
 }
 
-struct Missing {
+struct MissingFile {
     /// The file (decoded path) and status that a rule serves if no deployment has the path.
     rewritten: Option<(String, StatusCode)>,
     is_disallowed: bool,
 }
 
-impl Look {
+impl LiveLookup {
     fn elsewhere(rewritten: Option<(String, StatusCode)>) -> Self {
-        Self::Elsewhere(Missing { rewritten, is_disallowed: false })
+        Self::Elsewhere(MissingFile { rewritten, is_disallowed: false })
     }
 
     fn disallow(&mut self) {
@@ -199,70 +205,77 @@ impl Look {
 }
 
 /// Looks up a path in the live deployment. With `may_be_lent`, a missing file may come from an earlier deployment.
-fn look_up(pack: &Pack, uri: &Uri, asked: Asked<'_>, may_be_lent: bool) -> Result<Look, PackError> {
+fn look_up(pack: &LoadedPack, uri: &Uri, asked: FileRequest<'_>, may_be_lent: bool) -> Result<LiveLookup, PackError> {
     pack.admit(asked)?;
     if !pack.redirects.is_empty() {
         match follow(pack, uri, asked) {
-            Followed::Nothing => {}
-            Followed::Redirect(response) => return Ok(Look::Decided(response.into())),
+            RedirectOutcome::Nothing => {}
+            RedirectOutcome::Redirect(response) => return Ok(LiveLookup::Decided(response.into())),
             // Not the next rule: the site assigns this path to this rule.
-            Followed::TooLong => return Ok(Look::Decided(pages::too_long().into())),
-            Followed::Rewrite { to, status, is_fallback } if is_fallback && may_be_lent => {
-                return Ok(Look::elsewhere(Some((to, status))));
+            RedirectOutcome::TooLong => return Ok(LiveLookup::Decided(pages::too_long().into())),
+            RedirectOutcome::Rewrite { to, status, is_fallback } if is_fallback && may_be_lent => {
+                return Ok(LiveLookup::elsewhere(Some((to, status))));
             }
-            Followed::Rewrite { to, status, .. } => return rewritten(pack, &to, status, asked).map(Look::Decided),
+            RedirectOutcome::Rewrite { to, status, .. } => {
+                return serve_rewritten(pack, &to, status, asked).map(LiveLookup::Decided);
+            }
         }
     }
-    match resolve_asked(pack, asked) {
-        Found::File(file) => send(pack, file, asked, Role::Found).map(Look::Decided),
-        Found::Cleaner(path) => {
+    match resolve_request(pack, asked) {
+        Resolution::File(file) => send(pack, file, asked, ServedAs::Found).map(LiveLookup::Decided),
+        Resolution::Cleaner(path) => {
             pack.admit_to_path(&path, asked)?;
             let response = redirect(pack, asked, StatusCode::PERMANENT_REDIRECT, &encode(&path), uri.query());
-            Ok(Look::Decided(response.unwrap_or_else(pages::bad_request).into()))
+            Ok(LiveLookup::Decided(response.unwrap_or_else(pages::bad_request).into()))
         }
-        Found::Nothing if may_be_lent => Ok(Look::elsewhere(None)),
-        Found::Nothing => missing_in(pack, asked).map(Look::Decided),
+        Resolution::Nothing if may_be_lent => Ok(LiveLookup::elsewhere(None)),
+        Resolution::Nothing => serve_missing(pack, asked).map(LiveLookup::Decided),
     }
 }
 
 /// Serves the file that a rule substitutes for the requested one.
-fn rewritten(pack: &Pack, to: &str, status: StatusCode, asked: Asked<'_>) -> Result<Decided, PackError> {
+fn serve_rewritten(
+    pack: &LoadedPack,
+    to: &str,
+    status: StatusCode,
+    asked: FileRequest<'_>,
+) -> Result<PendingResponse, PackError> {
     let role = match status {
-        StatusCode::NOT_FOUND => Role::NotFound,
-        StatusCode::GONE => Role::Gone,
-        _ => Role::Rewritten,
+        StatusCode::NOT_FOUND => ServedAs::NotFound,
+        StatusCode::GONE => ServedAs::Gone,
+        _ => ServedAs::Rewritten,
     };
-    match target(pack, to) {
+    match rewrite_target(pack, to) {
         Some(file) => send(pack, file, asked, role),
-        None if role == Role::Gone => Ok(pages::gone_for_good().into()),
-        None if role == Role::NotFound => Ok(pages::not_found().into()),
-        None => missing_in(pack, asked),
+        None if role == ServedAs::Gone => Ok(pages::page_gone().into()),
+        None if role == ServedAs::NotFound => Ok(pages::not_found().into()),
+        None => serve_missing(pack, asked),
     }
 }
 
 /// Answers a path without a file: the single page, the site's own 404 page, or the platform's.
-fn missing_in(pack: &Pack, asked: Asked<'_>) -> Result<Decided, PackError> {
+fn serve_missing(pack: &LoadedPack, asked: FileRequest<'_>) -> Result<PendingResponse, PackError> {
     if let Some(page) = pack.single_page().filter(|_| is_route(asked)) {
-        return send(pack, page, asked, Role::SinglePage);
+        return send(pack, page, asked, ServedAs::SinglePage);
     }
     match not_found_page(pack, asked.path) {
-        Some(page) => send(pack, page, asked, Role::NotFound),
-        None if wants_page(asked) => Ok(pages::not_found().into()),
+        Some(page) => send(pack, page, asked, ServedAs::NotFound),
+        None if expects_page(asked) => Ok(pages::not_found().into()),
         None => Ok(pages::no_such_file().into()),
     }
 }
 
 /// Returns whether an earlier deployment may have a missing file, so that its manifest is worth reading.
-fn may_be_lent(asked: Asked<'_>, site: &Site) -> bool {
+fn may_be_lent(asked: FileRequest<'_>, site: &Site) -> bool {
     site.kind == SiteKind::Live
-        && site.gate == Gate::Public
+        && site.gate == SiteGate::Public
         && asked.is_nameable
         && could_be_fingerprinted(asked.path)
-        && !is_opened(asked.headers)
+        && !is_document_request(asked.headers)
 }
 
 /// Returns whether a browser says that it opens the address as a document, rather than loads it from a page.
-fn is_opened(headers: &HeaderMap) -> bool {
+fn is_document_request(headers: &HeaderMap) -> bool {
     let destination = headers.get("sec-fetch-dest").and_then(|value| value.to_str().ok());
     destination.is_some_and(|destination| {
         matches!(destination, "document" | "frame" | "iframe" | "embed" | "object" | "fencedframe")

@@ -8,10 +8,10 @@ use unicode_normalization::{UnicodeNormalization as _, is_nfc};
 const SPELLING_WEIGHT: usize = 64;
 
 /// Maps paths in normal form C to those of a pack that are not.
-pub(crate) struct Spellings(HashMap<Box<str>, Box<str>>);
+pub(crate) struct UnicodeSpellings(HashMap<Box<str>, Box<str>>);
 
-impl Spellings {
-    pub(crate) fn of<'p>(paths: impl Iterator<Item = &'p str>) -> Self {
+impl UnicodeSpellings {
+    pub(crate) fn from_paths<'p>(paths: impl Iterator<Item = &'p str>) -> Self {
         let decomposed = paths.filter(|path| !path.is_ascii() && !is_nfc(path));
         Self(decomposed.map(|path| (composed(path).into_boxed_str(), path.into())).collect())
     }
@@ -41,7 +41,7 @@ mod tests {
     #[test]
     fn the_same_text_is_found_in_every_form() {
         let paths = ["caf\u{e9}.txt", "ame\u{301}lie/e\u{301}.txt", "both\u{e9}", "bothe\u{301}", "plain"];
-        let spellings = Spellings::of(paths.iter().copied());
+        let spellings = UnicodeSpellings::from_paths(paths.iter().copied());
         let find = |path: &str| spellings.find(path, |name| paths.iter().find(|known| **known == name)).copied();
         for (path, expected) in [
             ("cafe\u{301}.txt", Some("caf\u{e9}.txt")),
@@ -54,6 +54,6 @@ mod tests {
         ] {
             assert_eq!(find(path), expected, "{path}");
         }
-        assert_eq!(Spellings::of(["a", "\u{e9}"].into_iter()).weight(), 0);
+        assert_eq!(UnicodeSpellings::from_paths(["a", "\u{e9}"].into_iter()).weight(), 0);
     }
 }

@@ -7,23 +7,27 @@ use std::{
     time::SystemTime,
 };
 
-use super::{Abandoned, Options, Record, SegmentId, Spool, segment, take_over::lock_all};
+use super::{AbandonedSegments, SegmentId, Spool, SpoolOptions, SpoolRecord, segment, take_over::lock_all};
 
 const FOLDER: &str = "settled";
 /// Stands for the history's name while it is unknown. It differs from every history.
 const UNKNOWN: &str = "unknown";
 
-pub(super) fn path<R: Record>(options: &Options, SegmentId(number): SegmentId, history: Option<&str>) -> PathBuf {
+pub(super) fn path<R: SpoolRecord>(
+    options: &SpoolOptions,
+    SegmentId(number): SegmentId,
+    history: Option<&str>,
+) -> PathBuf {
     let history = history.unwrap_or(UNKNOWN);
     options.folder.join(FOLDER).join(format!("{}-{number:08}.{history}{}", options.owner, R::SUFFIX))
 }
 
-pub(super) fn parse_path<R: Record>(path: &Path) -> Option<(&str, &str)> {
+pub(super) fn parse_path<R: SpoolRecord>(path: &Path) -> Option<(&str, &str)> {
     let (segment, history) = path.file_name()?.to_str()?.strip_suffix(R::SUFFIX)?.rsplit_once('.')?;
     Some((segment.rsplit_once('-')?.0, history))
 }
 
-impl<R: Record> Spool<R> {
+impl<R: SpoolRecord> Spool<R> {
     /// Sets the history that released records go into from now on, such as a database's timeline. Another history of
     /// that system may lack what it took before. The name must not contain dots or slashes.
     pub fn set_history(&self, history: &str) {
@@ -55,7 +59,7 @@ impl<R: Record> Spool<R> {
     pub fn lost_segments(&self) -> io::Result<Vec<PathBuf>> {
         let Some(present) = self.history().clone() else { return Ok(Vec::new()) };
         let is_lost = |path: &PathBuf| parse_path::<R>(path).is_some_and(|(_, history)| history != present);
-        Ok(self.kept()?.into_iter().filter(is_lost).collect())
+        Ok(self.kept_segments()?.into_iter().filter(is_lost).collect())
     }
 
     /// Takes over one of the [lost segments](Self::lost_segments) and folds its records. Returns `None` if it has
@@ -64,17 +68,17 @@ impl<R: Record> Spool<R> {
         &self,
         path: PathBuf,
         fold: impl Fn(&mut T, R),
-    ) -> io::Result<Option<Abandoned<T>>> {
+    ) -> io::Result<Option<AbandonedSegments<T>>> {
         let Some(owner) = parse_path::<R>(&path).map(|(owner, _)| owner.to_owned()) else { return Ok(None) };
         let Some(segments) = lock_all(vec![path])? else { return Ok(None) };
         let read = self.read(segments.iter().map(|of| (&*of.path, &of.file)), fold)?;
-        Ok(read.map(|(contents, is_complete)| Abandoned { contents, owner, is_complete, segments }))
+        Ok(read.map(|(contents, is_complete)| AbandonedSegments { contents, owner, is_complete, segments }))
     }
 
-    /// Deletes kept segments older than [`Options::kept_for`], and the oldest beyond [`Options::kept_bytes`]. Blocks.
+    /// Deletes kept segments older than [`SpoolOptions::kept_for`], and the oldest beyond [`SpoolOptions::kept_bytes`]. Blocks.
     pub fn prune_kept(&self) -> io::Result<()> {
         let mut kept: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
-        for path in self.kept()? {
+        for path in self.kept_segments()? {
             // Another process may have deleted it in the meantime.
             if let Ok(metadata) = fs::metadata(&path) {
                 kept.push((metadata.modified()?, metadata.len(), path));
@@ -93,7 +97,7 @@ impl<R: Record> Spool<R> {
         Ok(())
     }
 
-    fn kept(&self) -> io::Result<Vec<PathBuf>> {
+    fn kept_segments(&self) -> io::Result<Vec<PathBuf>> {
         match segment::check_owner(&self.options.folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             checked => checked?,

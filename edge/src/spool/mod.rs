@@ -25,24 +25,24 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use telemetry::{Line, Outage};
+use telemetry::{OutageLine, OutageLog};
 
 use self::{
-    frame::{Origin, Seal},
-    pace::{Pace, block_in_place},
+    frame::{RecordSeal, SegmentOrigin},
+    pace::{DiskPace, block_in_place},
     segment::Segment,
-    take_over::PassedOver,
+    take_over::SkippedOwners,
 };
 pub use self::{
     name::{TAKE_OVERS, database_name, note_take_over, set_database_name, taken_over_at},
-    take_over::Abandoned,
+    take_over::AbandonedSegments,
 };
 use crate::limits;
 
 /// A kind of record that a [`Spool`] stores. Each kind has its own file suffix, so several kinds can share a folder. A
 /// record is one line of JSON. It must not be an object with only the fields of another kind of line: `journal`,
 /// `boot`, `owner` and `segment`, or `seal`.
-pub trait Record: DeserializeOwned {
+pub trait SpoolRecord: DeserializeOwned {
     /// The borrowed form, which is written. It must serialize to what the owned form deserializes from.
     type Ref<'a>: Serialize;
 
@@ -68,7 +68,7 @@ pub trait Record: DeserializeOwned {
 
 /// The folder of a [`Spool`], and its bounds.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct SpoolOptions {
     /// The folder of the segments. The first record creates it; several processes may share it.
     pub folder: PathBuf,
     /// The name of the writing process. It must be unique among all processes, past and present, that use the folder.
@@ -124,12 +124,12 @@ pub struct SegmentId(u64);
 /// The folder is created for the user of the process alone. A folder that another user owns or may write to is refused,
 /// because the contents of segments are trusted.
 pub struct Spool<R> {
-    options: Options,
+    options: SpoolOptions,
     scope: OnceLock<String>,
-    passed_over: Mutex<PassedOver>,
+    passed_over: Mutex<SkippedOwners>,
     /// Segments whose damage is already logged and counted.
     damaged: Mutex<BTreeSet<PathBuf>>,
-    state: Mutex<State>,
+    state: Mutex<SpoolState>,
     /// The total size of all segments. Changed together with `state`, and read without its lock.
     bytes: AtomicU64,
     has_begun: AtomicBool,
@@ -137,12 +137,12 @@ pub struct Spool<R> {
     /// Released records that are not yet applied to `state`.
     released: Mutex<Vec<SegmentId>>,
     history: Mutex<Option<String>>,
-    pace: Pace,
+    pace: DiskPace,
     record: PhantomData<fn() -> R>,
 }
 
 #[derive(Default)]
-struct State {
+struct SpoolState {
     current: Option<Segment>,
     /// Full segments with unreleased records. They stay open, because closing a file drops its lock.
     full: BTreeMap<SegmentId, Segment>,
@@ -152,7 +152,7 @@ struct State {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Header<S> {
+struct ScopeHeader<S> {
     #[serde(rename = "journal")]
     scope: S,
 }
@@ -160,7 +160,7 @@ struct Header<S> {
 /// The line after the header that names the boot of the machine, on systems that have boot ids.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Boot<B> {
+struct BootHeader<B> {
     boot: B,
 }
 
@@ -169,9 +169,9 @@ fn boot_id() -> Option<String> {
     Some(fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?.trim().to_owned())
 }
 
-impl<R: Record> Spool<R> {
+impl<R: SpoolRecord> Spool<R> {
     /// Creates an empty spool. It touches no file before [`begin`](Self::begin) or the first [`append`](Self::append).
-    pub fn new(options: Options) -> Self {
+    pub fn new(options: SpoolOptions) -> Self {
         Self {
             options,
             scope: OnceLock::new(),
@@ -183,7 +183,7 @@ impl<R: Record> Spool<R> {
             is_failing: AtomicBool::new(false),
             released: Mutex::default(),
             history: Mutex::default(),
-            pace: Pace::new(R::KIND, R::SLOW),
+            pace: DiskPace::new(R::KIND, R::SLOW),
             record: PhantomData,
         }
     }
@@ -210,7 +210,7 @@ impl<R: Record> Spool<R> {
         &self.options.owner
     }
 
-    /// Returns whether less than half of [`Options::max_bytes`] is in use. An owner that checks this before it starts
+    /// Returns whether less than half of [`SpoolOptions::max_bytes`] is in use. An owner that checks this before it starts
     /// something reserves the other half for the records that finish what it has started.
     pub fn has_room(&self) -> bool {
         self.bytes.load(Ordering::Relaxed) < self.options.max_bytes / 2
@@ -241,15 +241,15 @@ impl<R: Record> Spool<R> {
         let mut line = Vec::with_capacity(512);
         line.push(b'\n');
         serde_json::to_writer(&mut line, record)?;
-        let seal = Seal::of(&self.options.owner, line.get(1..).unwrap_or_default(), R::count(record));
+        let seal = RecordSeal::for_record(&self.options.owner, line.get(1..).unwrap_or_default(), R::count(record));
         line.push(b'\n');
         serde_json::to_writer(&mut line, &seal)?;
         line.push(b'\n');
-        self.change(|state| self.write(state, &line)).ok_or_else(|| io::Error::other("the disk is too slow"))?
+        self.with_state(|state| self.write(state, &line)).ok_or_else(|| io::Error::other("the disk is too slow"))?
     }
 
     /// Writes a record's lines, given with a line end in front of them.
-    fn write(&self, state: &mut State, line: &[u8]) -> io::Result<SegmentId> {
+    fn write(&self, state: &mut SpoolState, line: &[u8]) -> io::Result<SegmentId> {
         // After a failed write, the leading line end terminates a line that may be cut off.
         let line = if state.is_cut_off { line } else { line.get(1..).unwrap_or_default() };
         let len = line.len() as u64;
@@ -268,21 +268,21 @@ impl<R: Record> Spool<R> {
     }
 
     /// Runs `work`, which may write, on the state. Returns `None` if too many callers wait for the disk.
-    fn change<T>(&self, work: impl FnOnce(&mut State) -> T) -> Option<T> {
+    fn with_state<T>(&self, work: impl FnOnce(&mut SpoolState) -> T) -> Option<T> {
         if !self.pace.is_slow()
             && let Some(mut state) = self.try_state()
         {
-            return Some(self.pace.time(|| work(&mut state)));
+            return Some(self.pace.timed(|| work(&mut state)));
         }
-        let _place = self.pace.wait()?;
+        let _place = self.pace.acquire_slot()?;
         Some(block_in_place(|| {
             let mut state = self.state();
-            self.pace.time(|| work(&mut state))
+            self.pace.timed(|| work(&mut state))
         }))
     }
 
     fn is_full(&self, segment: &Segment) -> bool {
-        let Options { segment_bytes, released_bytes, .. } = self.options;
+        let SpoolOptions { segment_bytes, released_bytes, .. } = self.options;
         segment.bytes >= segment_bytes || (segment.unreleased == 0 && segment.bytes >= released_bytes)
     }
 
@@ -292,22 +292,22 @@ impl<R: Record> Spool<R> {
         if self.has_begun.load(Ordering::Relaxed) {
             return;
         }
-        let begin = |state: &mut State| if state.current.is_none() { self.begin_segment(state) } else { Ok(()) };
-        if let Some(Err(error)) = self.change(begin) {
+        let begin = |state: &mut SpoolState| if state.current.is_none() { self.begin_segment(state) } else { Ok(()) };
+        if let Some(Err(error)) = self.with_state(begin) {
             tracing::debug!(kind = R::KIND, %error, "the spool cannot be begun");
         }
     }
 
-    fn begin_segment(&self, state: &mut State) -> io::Result<()> {
+    fn begin_segment(&self, state: &mut SpoolState) -> io::Result<()> {
         let scope = self.scope.get().ok_or_else(|| io::Error::other("the spool's scope is not known yet"))?;
-        let mut header = serde_json::to_vec(&Header { scope })?;
+        let mut header = serde_json::to_vec(&ScopeHeader { scope })?;
         header.push(b'\n');
         if let Some(boot) = boot_id() {
-            serde_json::to_writer(&mut header, &Boot { boot })?;
+            serde_json::to_writer(&mut header, &BootHeader { boot })?;
             header.push(b'\n');
         }
         let id = SegmentId(state.next);
-        serde_json::to_writer(&mut header, &Origin { owner: &self.options.owner, segment: id.0 })?;
+        serde_json::to_writer(&mut header, &SegmentOrigin { owner: &self.options.owner, segment: id.0 })?;
         header.push(b'\n');
         let path = segment::path::<R>(&self.options.folder, &self.options.owner, id);
         state.next += 1;
@@ -316,7 +316,7 @@ impl<R: Record> Spool<R> {
         self.has_begun.store(true, Ordering::Relaxed);
         state.full.extend(state.current.replace(segment).map(|full| (full.id, full)));
         state.is_cut_off = false;
-        self.take_released(state).into_iter().for_each(|segment| self.retire(segment));
+        self.apply_releases(state).into_iter().for_each(|segment| self.retire(segment));
         Ok(())
     }
 
@@ -325,7 +325,7 @@ impl<R: Record> Spool<R> {
         self.released.lock().unwrap_or_else(PoisonError::into_inner).extend(segments);
         // Another thread may hold the state for long; the next call then applies the releases.
         let Some(mut state) = self.try_state() else { return };
-        let retired = self.take_released(&mut state);
+        let retired = self.apply_releases(&mut state);
         drop(state);
         if !retired.is_empty() {
             let retire = || retired.into_iter().for_each(|segment| self.retire(segment));
@@ -334,7 +334,7 @@ impl<R: Record> Spool<R> {
     }
 
     /// Applies pending releases and removes the full segments without unreleased records.
-    fn take_released(&self, state: &mut State) -> Vec<Segment> {
+    fn apply_releases(&self, state: &mut SpoolState) -> Vec<Segment> {
         let released = std::mem::take(&mut *self.released.lock().unwrap_or_else(PoisonError::into_inner));
         for id in released {
             let current = state.current.as_mut().filter(|current| current.id == id);
@@ -355,8 +355,8 @@ impl<R: Record> Spool<R> {
         };
         for (id, file) in files {
             if let Err(error) = file.and_then(|file| file.sync_data()) {
-                static UNSYNCED: Outage = Outage::new();
-                if let Some(Line { left_out, .. }) = UNSYNCED.fails() {
+                static UNSYNCED: OutageLog = OutageLog::new();
+                if let Some(OutageLine { left_out, .. }) = UNSYNCED.record_failure() {
                     tracing::warn!(kind = R::KIND, %error, left_out, "the spool does not reach the disk");
                 }
                 let mut state = self.state();
@@ -371,7 +371,7 @@ impl<R: Record> Spool<R> {
     /// Retires the current segment if no record is unreleased, so that nothing is left to take over. Blocks.
     pub fn close(&self) {
         let mut state = self.state();
-        self.take_released(&mut state).into_iter().for_each(|segment| self.retire(segment));
+        self.apply_releases(&mut state).into_iter().for_each(|segment| self.retire(segment));
         let is_empty = state.full.is_empty() && state.current.as_ref().is_none_or(|current| current.unreleased == 0);
         if is_empty && let Some(current) = state.current.take() {
             self.has_begun.store(false, Ordering::Relaxed);
@@ -389,12 +389,12 @@ impl<R: Record> Spool<R> {
         segment.retire(&target);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SpoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Locks the state, or returns `None` if it stays locked for longer than a fast write takes.
-    fn try_state(&self) -> Option<MutexGuard<'_, State>> {
+    fn try_state(&self) -> Option<MutexGuard<'_, SpoolState>> {
         for _ in 0..limits::WRITE_SPINS {
             match self.state.try_lock() {
                 Ok(state) => return Some(state),

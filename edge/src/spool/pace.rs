@@ -13,7 +13,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use crate::limits;
 
 /// The speed of a spool's disk, measured by its writes. While it is fast, a check reads two atomics and takes no lock.
-pub(super) struct Pace {
+pub(super) struct DiskPace {
     /// The origin of the microsecond values below.
     start: Instant,
     /// The microsecond in which the write in progress began; 0 if there is none.
@@ -31,9 +31,9 @@ pub(super) struct Pace {
 type IsAwake = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// A slot among the callers that wait for the disk, freed on drop.
-pub(super) struct Place<'a>(&'a AtomicUsize);
+pub(super) struct WriterSlot<'a>(&'a AtomicUsize);
 
-impl Pace {
+impl DiskPace {
     /// Creates the pace of a disk without writes so far, for records of `kind`. `counter` counts slow writes.
     pub(super) fn new(kind: &'static str, counter: &'static str) -> Self {
         let (began, slow_until) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -65,7 +65,7 @@ impl Pace {
         is_stuck || now < until
     }
 
-    pub(super) fn time<T>(&self, write: impl FnOnce() -> T) -> T {
+    pub(super) fn timed<T>(&self, write: impl FnOnce() -> T) -> T {
         let began = self.micros();
         self.began.store(began, Ordering::Relaxed);
         let written = write();
@@ -87,10 +87,10 @@ impl Pace {
     }
 
     /// Reserves a slot to wait for the disk, if fewer than [`limits::SLOW_WRITERS`] are in use.
-    pub(super) fn wait(&self) -> Option<Place<'_>> {
+    pub(super) fn acquire_slot(&self) -> Option<WriterSlot<'_>> {
         let next = |waiting| (waiting < limits::SLOW_WRITERS).then_some(waiting + 1);
         self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()?;
-        Some(Place(&self.waiting))
+        Some(WriterSlot(&self.waiting))
     }
 
     fn log_slow(&self) {
@@ -105,7 +105,7 @@ impl Pace {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for WriterSlot<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_write_in_which_the_process_slept_is_no_sign_of_a_slow_disk() {
-        let (pace, is_awake) = (Pace::new("words", "test_slow_total"), Arc::new(AtomicBool::new(false)));
+        let (pace, is_awake) = (DiskPace::new("words", "test_slow_total"), Arc::new(AtomicBool::new(false)));
         let is_now = is_awake.clone();
         pace.set_awake(move || is_now.load(Ordering::Relaxed));
         let is_logged = || pace.is_logged.load(Ordering::Relaxed);
@@ -143,11 +143,11 @@ mod tests {
             // Another caller checks at the same time.
             assert!(pace.is_slow());
         };
-        pace.time(write);
+        pace.timed(write);
         assert!(!is_logged());
         assert!(pace.is_slow(), "it does no harm to expect more of it");
         is_awake.store(true, Ordering::Relaxed);
-        pace.time(write);
+        pace.timed(write);
         assert!(is_logged());
     }
 }

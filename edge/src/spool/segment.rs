@@ -9,7 +9,7 @@ use std::{
 
 use rustix::fs::{Timespec, Timestamps, UTIME_NOW, futimens};
 
-use super::{Record, SegmentId};
+use super::{SegmentId, SpoolRecord};
 
 /// A segment that this process writes or has written. Holds the file's lock until it is dropped.
 pub(super) struct Segment {
@@ -117,12 +117,12 @@ pub(super) fn check_owner(folder: &Path) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, message))
 }
 
-pub(super) fn path<R: Record>(folder: &Path, owner: &str, SegmentId(number): SegmentId) -> PathBuf {
+pub(super) fn path<R: SpoolRecord>(folder: &Path, owner: &str, SegmentId(number): SegmentId) -> PathBuf {
     folder.join(format!("{owner}-{number:08}{}", R::SUFFIX))
 }
 
 /// Parses the owner and the number from a segment's path; `None` if it is no segment of this kind of record.
-pub(super) fn parse_path<R: Record>(path: &Path) -> Option<(String, SegmentId)> {
+pub(super) fn parse_path<R: SpoolRecord>(path: &Path) -> Option<(String, SegmentId)> {
     let (owner, number) = path.file_name()?.to_str()?.strip_suffix(R::SUFFIX)?.rsplit_once('-')?;
     Some((owner.to_owned(), SegmentId(number.parse().ok()?)))
 }

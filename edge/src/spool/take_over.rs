@@ -9,14 +9,14 @@ use std::{
 };
 
 use super::{
-    Boot, Header, Record, SegmentId, Spool, boot_id,
-    frame::{Damage, Frames, Origin},
+    BootHeader, ScopeHeader, SegmentId, Spool, SpoolRecord, boot_id,
+    frame::{FrameReader, SegmentDamage, SegmentOrigin},
     kept, segment,
 };
 use crate::limits;
 
 /// The segments that a dead process left in the folder. They stay locked, and on disk, until [`delete`](Self::delete).
-pub struct Abandoned<T> {
+pub struct AbandonedSegments<T> {
     /// The records, folded in the order in which they were written.
     pub contents: T,
     /// The name of the dead process.
@@ -26,11 +26,11 @@ pub struct Abandoned<T> {
     pub(super) segments: Vec<LockedSegment>,
 }
 
-impl<T> Abandoned<T> {
+impl<T> AbandonedSegments<T> {
     /// Splits off the contents.
-    pub fn split(self) -> (T, Abandoned<()>) {
+    pub fn split(self) -> (T, AbandonedSegments<()>) {
         let Self { contents, owner, is_complete, segments } = self;
-        (contents, Abandoned { contents: (), owner, is_complete, segments })
+        (contents, AbandonedSegments { contents: (), owner, is_complete, segments })
     }
 
     /// Deletes the segments. Call it once everything in them is in this process's spool.
@@ -57,31 +57,32 @@ pub(super) struct LockedSegment {
 
 /// The dead owners whose segments the last search skipped, so that each is logged once.
 #[derive(Default)]
-pub(super) struct PassedOver {
+pub(super) struct SkippedOwners {
     pub(super) foreign: usize,
     unreadable: BTreeSet<String>,
     /// Copies of segments that also exist under their own name.
     copies: BTreeSet<PathBuf>,
 }
 
-impl<R: Record> Spool<R> {
+impl<R: SpoolRecord> Spool<R> {
     /// Takes over the segments of one dead owner, if there is one, and folds their records. Blocks.
     ///
     /// The segments of an owner are taken over together or not at all: an owner that holds the lock of any of them is
     /// alive. Segments of another scope are left alone. An unreadable segment prevents the take-over of its owner and
     /// is logged; it is an error only if no other owner is found.
-    pub fn take_over<T: Default>(&self, fold: impl Fn(&mut T, R)) -> io::Result<Option<Abandoned<T>>> {
+    pub fn take_over<T: Default>(&self, fold: impl Fn(&mut T, R)) -> io::Result<Option<AbandonedSegments<T>>> {
         self.take_over_by(|segments| self.read(segments.iter().map(|of| (&*of.path, &of.file)), &fold))
     }
 
     /// Takes over the segments of one dead owner without reading their records, which may exceed memory. Works like
     /// [`take_over`](Self::take_over), but does not check whether the segments are complete. Blocks.
-    pub fn take_over_unread(&self) -> io::Result<Option<Abandoned<()>>> {
+    pub fn take_over_unread(&self) -> io::Result<Option<AbandonedSegments<()>>> {
         self.take_over_by(|segments| {
             for LockedSegment { path, file } in segments {
                 let mut head = Vec::new();
-                BufReader::new(file).read_until(b'\n', &mut head).map_err(|error| naming(path, &error))?;
-                if serde_json::from_slice::<Header<String>>(&head).is_ok_and(|header| !self.is_of_scope(&header)) {
+                BufReader::new(file).read_until(b'\n', &mut head).map_err(|error| with_path(path, &error))?;
+                if serde_json::from_slice::<ScopeHeader<String>>(&head).is_ok_and(|header| !self.has_own_scope(&header))
+                {
                     return Ok(None);
                 }
             }
@@ -92,7 +93,7 @@ impl<R: Record> Spool<R> {
     /// Folds the records of a dead owner's first remaining segment. Returns `None` if there is none. Blocks.
     pub fn read_first<A, T: Default>(
         &self,
-        abandoned: &Abandoned<A>,
+        abandoned: &AbandonedSegments<A>,
         fold: impl Fn(&mut T, R),
     ) -> io::Result<Option<T>> {
         self.read_one(abandoned, 0, fold)
@@ -101,7 +102,7 @@ impl<R: Record> Spool<R> {
     /// Folds the records of a dead owner's remaining segment `number`, from 0. Returns `None` if there is none. Blocks.
     pub fn read_one<A, T: Default>(
         &self,
-        abandoned: &Abandoned<A>,
+        abandoned: &AbandonedSegments<A>,
         number: usize,
         fold: impl Fn(&mut T, R),
     ) -> io::Result<Option<T>> {
@@ -114,11 +115,11 @@ impl<R: Record> Spool<R> {
     fn take_over_by<T>(
         &self,
         read: impl Fn(&[LockedSegment]) -> io::Result<Option<(T, bool)>>,
-    ) -> io::Result<Option<Abandoned<T>>> {
+    ) -> io::Result<Option<AbandonedSegments<T>>> {
         if !self.has_scope() {
             return Ok(None);
         }
-        let (mut passed, mut first_error) = (PassedOver::default(), None);
+        let (mut passed, mut first_error) = (SkippedOwners::default(), None);
         let (owners, copies) = self.segments_of_others()?;
         for copy in copies.difference(&self.passed_over().copies) {
             tracing::warn!(kind = R::KIND, file = %copy.display(), "a copy of another file in the spool is left alone while that one is there");
@@ -131,7 +132,7 @@ impl<R: Record> Spool<R> {
             });
             match found {
                 Ok(Some((Some((contents, is_complete)), segments))) => {
-                    return Ok(Some(Abandoned { contents, owner, is_complete, segments }));
+                    return Ok(Some(AbandonedSegments { contents, owner, is_complete, segments }));
                 }
                 Ok(Some((None, _))) => passed.foreign += 1,
                 Ok(None) => {}
@@ -154,7 +155,7 @@ impl<R: Record> Spool<R> {
         first_error.map_or(Ok(None), Err)
     }
 
-    pub(super) fn passed_over(&self) -> MutexGuard<'_, PassedOver> {
+    pub(super) fn passed_over(&self) -> MutexGuard<'_, SkippedOwners> {
         self.passed_over.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -170,7 +171,7 @@ impl<R: Record> Spool<R> {
         for entry in fs::read_dir(&self.options.folder)? {
             let path = entry?.path();
             let Some(named) = segment::parse_path::<R>(&path) else { continue };
-            let (owner, id) = origin(&path).unwrap_or_else(|| named.clone());
+            let (owner, id) = read_origin(&path).unwrap_or_else(|| named.clone());
             if owner == self.options.owner {
                 continue;
             }
@@ -201,7 +202,7 @@ impl<R: Record> Spool<R> {
     }
 
     /// Logs and counts the damage of a segment once, however often the segment is read.
-    fn report(&self, path: &Path, damage: Damage) {
+    fn report(&self, path: &Path, damage: SegmentDamage) {
         let mut damaged = self.damaged.lock().unwrap_or_else(PoisonError::into_inner);
         if damaged.len() >= limits::DAMAGED_SEGMENTS {
             damaged.clear();
@@ -210,7 +211,7 @@ impl<R: Record> Spool<R> {
             return;
         }
         drop(damaged);
-        let Damage { offset, bytes, lost } = damage;
+        let SegmentDamage { offset, bytes, lost } = damage;
         R::note_damaged(lost);
         let file = path.display();
         tracing::warn!(kind = R::KIND, %file, offset, bytes, lost, "a file in the spool is damaged; the rest of it is taken");
@@ -222,34 +223,34 @@ impl<R: Record> Spool<R> {
         &self,
         segments: impl IntoIterator<Item = (&'a Path, &'a File)>,
         fold: impl Fn(&mut T, R),
-        report: impl Fn(&Path, Damage),
+        report: impl Fn(&Path, SegmentDamage),
     ) -> io::Result<Option<(T, bool)>> {
         let (mut contents, mut is_complete, mut is_empty) = (T::default(), true, true);
         let boot = boot_id();
         for (path, segment) in segments {
             let mut reader = BufReader::new(segment);
             let (mut line, mut written_in) = (Vec::new(), None);
-            if reader.fill_buf().map_err(|error| naming(path, &error))?.is_empty() {
+            if reader.fill_buf().map_err(|error| with_path(path, &error))?.is_empty() {
                 continue;
             }
-            let (mut frames, mut offset) = (Frames::default(), 0);
+            let (mut frames, mut offset) = (FrameReader::default(), 0);
             let named = kept::parse_path::<R>(path).map(|(owner, _)| owner.to_owned());
             let mut owner =
                 named.or_else(|| segment::parse_path::<R>(path).map(|(owner, _)| owner)).unwrap_or_default();
-            while reader.read_until(b'\n', &mut line).map_err(|error| naming(path, &error))? > 0 {
+            while reader.read_until(b'\n', &mut line).map_err(|error| with_path(path, &error))? > 0 {
                 let start = offset;
                 offset += line.len() as u64;
                 line.pop_if(|last| *last == b'\n');
                 if line.is_empty() {
                     continue;
                 }
-                if let Ok(header) = serde_json::from_slice::<Header<String>>(&line) {
-                    if !self.is_of_scope(&header) {
+                if let Ok(header) = serde_json::from_slice::<ScopeHeader<String>>(&line) {
+                    if !self.has_own_scope(&header) {
                         return Ok(None);
                     }
-                } else if let Ok(of) = serde_json::from_slice::<Boot<String>>(&line) {
+                } else if let Ok(of) = serde_json::from_slice::<BootHeader<String>>(&line) {
                     written_in = Some(of.boot);
-                } else if let Ok(of) = serde_json::from_slice::<Origin<String>>(&line) {
+                } else if let Ok(of) = serde_json::from_slice::<SegmentOrigin<String>>(&line) {
                     owner = of.owner;
                 } else if let Some(record) = frames.push(&owner, start, &line) {
                     fold(&mut contents, record);
@@ -269,17 +270,17 @@ impl<R: Record> Spool<R> {
         Ok(Some((contents, is_complete && !is_empty)))
     }
 
-    fn is_of_scope(&self, Header { scope }: &Header<String>) -> bool {
+    fn has_own_scope(&self, ScopeHeader { scope }: &ScopeHeader<String>) -> bool {
         self.scope.get() == Some(scope) || self.options.former_scope == *scope
     }
 }
 
 /// Reads the owner and the number from a segment's content. Segments of earlier versions have neither.
-fn origin(path: &Path) -> Option<(String, SegmentId)> {
+fn read_origin(path: &Path) -> Option<(String, SegmentId)> {
     let mut reader = BufReader::new(File::open(path).ok()?.take(limits::SEGMENT_HEAD));
     let mut line = Vec::new();
     while reader.read_until(b'\n', &mut line).ok()? > 0 {
-        if let Ok(Origin { owner, segment }) = serde_json::from_slice::<Origin<String>>(&line) {
+        if let Ok(SegmentOrigin { owner, segment }) = serde_json::from_slice::<SegmentOrigin<String>>(&line) {
             return Some((owner, SegmentId(segment)));
         }
         line.clear();
@@ -296,12 +297,12 @@ pub(super) fn lock_all(paths: Vec<PathBuf>) -> io::Result<Option<Vec<LockedSegme
     };
     let mut segments = Vec::new();
     for path in paths {
-        let Some(file) = lock(&path).map_err(|error| naming(&path, &error))? else { return Ok(None) };
+        let Some(file) = lock(&path).map_err(|error| with_path(&path, &error))? else { return Ok(None) };
         segments.push(LockedSegment { path, file });
     }
     Ok(Some(segments))
 }
 
-fn naming(path: &Path, error: &io::Error) -> io::Error {
+fn with_path(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }

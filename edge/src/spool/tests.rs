@@ -18,7 +18,7 @@ const KEPT_FOR: Duration = Duration::from_mins(15);
 #[derive(Debug, Deserialize, PartialEq, Eq)]
 struct Word(String);
 
-impl Record for Word {
+impl SpoolRecord for Word {
     type Ref<'a> = &'a str;
 
     const SUFFIX: &'static str = ".words";
@@ -36,8 +36,8 @@ thread_local! {
     static LOST: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-fn options(folder: &Path, owner: &str) -> Options {
-    Options {
+fn options(folder: &Path, owner: &str) -> SpoolOptions {
+    SpoolOptions {
         folder: folder.to_owned(),
         owner: owner.to_owned(),
         former_scope: "at home".to_owned(),
@@ -59,7 +59,7 @@ fn spool_of(scope: &str, folder: &Path, owner: &str) -> Spool<Word> {
     spool
 }
 
-fn take_over(spool: &Spool<Word>) -> Option<Abandoned<Vec<String>>> {
+fn take_over(spool: &Spool<Word>) -> Option<AbandonedSegments<Vec<String>>> {
     spool.take_over(|words: &mut Vec<String>, Word(word)| words.push(word)).unwrap()
 }
 
@@ -73,7 +73,7 @@ fn keep(spool: &Spool<Word>, word: &str) {
     spool.close();
 }
 
-fn lost(spool: &Spool<Word>) -> Vec<Abandoned<Vec<String>>> {
+fn lost(spool: &Spool<Word>) -> Vec<AbandonedSegments<Vec<String>>> {
     let mut paths = spool.lost_segments().unwrap();
     paths.sort();
     let fold = |words: &mut Vec<String>, Word(word)| words.push(word);
@@ -302,7 +302,7 @@ fn segments_of_the_dead_are_read_one_at_a_time() {
     }
     assert!(other.take_over_unread().unwrap().is_none(), "both live");
     drop((dead, foreign));
-    let first = |abandoned: &Abandoned<()>| {
+    let first = |abandoned: &AbandonedSegments<()>| {
         other.read_first(abandoned, |words: &mut Vec<String>, Word(word)| words.push(word)).unwrap()
     };
     let mut abandoned = other.take_over_unread().unwrap().unwrap();
@@ -331,7 +331,7 @@ fn every_segment_is_synced() {
     }
     let unsynced = || {
         let mut state = spool.state();
-        let State { full, current, .. } = &mut *state;
+        let SpoolState { full, current, .. } = &mut *state;
         full.values_mut().chain(current).filter_map(Segment::unsynced_handle).count()
     };
     assert_eq!(unsynced(), 2);
@@ -351,7 +351,7 @@ fn a_folder_that_cannot_be_written_stops_nobody() {
     spool.close();
 }
 
-impl<R: Record> Spool<R> {
+impl<R: SpoolRecord> Spool<R> {
     pub(crate) fn is_synced(&self) -> bool {
         let state = self.state();
         state.full.values().chain(&state.current).all(|segment| !segment.is_unsynced)

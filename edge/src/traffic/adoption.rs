@@ -9,11 +9,11 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval, sleep, timeout},
 };
 
-use super::{batch::Batch, collector::Collector};
-use crate::{limits, metrics, spool::Abandoned};
+use super::{batch::TrafficBatch, collector::TrafficCollector};
+use crate::{limits, metrics, spool::AbandonedSegments};
 
-impl Collector {
-    pub(super) async fn adopt(&self) {
+impl TrafficCollector {
+    pub(super) async fn adopt_journals(&self) {
         let mut beat = interval(limits::TRAFFIC_ADOPT_EVERY);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut is_failing = false;
@@ -55,7 +55,7 @@ impl Collector {
     /// Reads which traffic a dead edge sent ahead of its batches; retries until it succeeds.
     async fn sent_ahead(&self, edge: &str) -> HashMap<ProjectId, i64> {
         loop {
-            match timeout(limits::TRAFFIC_WAIT, traffic::sent_ahead(&self.db, edge)).await {
+            match timeout(limits::TRAFFIC_WAIT, traffic::list_sent_ahead(&self.db, edge)).await {
                 Ok(Ok(sent)) => return sent,
                 Ok(Err(error)) => {
                     tracing::debug!(%error, "what an edge has sent ahead cannot be read");
@@ -69,7 +69,7 @@ impl Collector {
 
     /// Waits until a dead edge's last statement has ended, because only then is it known what the edge sent ahead.
     /// Edges that share a folder share a Postgres role and so see each other's statements.
-    async fn last_statement_ended(&self, taken_over: Instant) {
+    async fn wait_for_last_statement(&self, taken_over: Instant) {
         sleep(limits::TRAFFIC_ARRIVES_WITHIN).await;
         while taken_over.elapsed() < limits::TRAFFIC_ENDED_WITHIN {
             let look = traffic::is_being_recorded(&self.db, taken_over.elapsed());
@@ -83,14 +83,14 @@ impl Collector {
     }
 
     /// Sends a dead edge's batches by segment. If interrupted, another edge resumes. Returns whether nothing is left.
-    async fn send_abandoned(&self, mut abandoned: Abandoned<()>) -> bool {
+    async fn send_abandoned(&self, mut abandoned: AbandonedSegments<()>) -> bool {
         tracing::warn!(edge = abandoned.owner, "sending the traffic of an edge that died");
-        self.last_statement_ended(Instant::now()).await;
+        self.wait_for_last_statement(Instant::now()).await;
         let ahead = self.sent_ahead(&abandoned.owner).await;
         loop {
             let outbox = self.outbox.clone();
             let read = spawn_blocking(move || {
-                let push = |batches: &mut Vec<Batch>, batch| batches.push(batch);
+                let push = |batches: &mut Vec<TrafficBatch>, batch| batches.push(batch);
                 let batches = outbox.journal.read_first(&abandoned, push);
                 (abandoned, batches)
             });
@@ -100,7 +100,7 @@ impl Collector {
                 Ok(Some(mut batches)) => {
                     for batch in &mut batches {
                         for (project, last) in &ahead {
-                            batch.take_out(project, *last);
+                            batch.remove_project(project, *last);
                         }
                         self.deliver(&abandoned.owner, batch).await;
                     }

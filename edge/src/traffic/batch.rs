@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, VecDeque, btree_map::Entry as Place};
 
 use domain::{
     ProjectId, Timestamp,
-    traffic::{Entry, EntryKind, HourTraffic, OTHER, Sums},
+    traffic::{HourTraffic, OTHER, TrafficEntry, TrafficEntryKind, TrafficSums},
 };
 
-use super::{Counts, hour_keys::HourKeys};
+use super::{ShardCounts, hour_keys::HourKeys};
 use crate::limits;
 
 /// Approximate memory in bytes of a project's part of a batch, without its keys.
@@ -16,21 +16,21 @@ const ENTRY_WEIGHT: usize = 48;
 
 /// A part of an edge's collected traffic, at most as large as Postgres accepts in one statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Batch {
+pub(super) struct TrafficBatch {
     /// The number among the batches of its edge, which stays until Postgres confirms it. Postgres may already have it.
     pub(super) number: i64,
     pub(super) traffic: Vec<HourTraffic>,
 }
 
 #[derive(Debug)]
-pub(super) struct Collection {
+pub(super) struct CollectedTraffic {
     pub(super) traffic: Vec<HourTraffic>,
     /// Responses that are not counted at all, because there was no room for their project.
     pub(super) dropped: u64,
     pub(super) others: u64,
 }
 
-impl Batch {
+impl TrafficBatch {
     pub(super) fn answers(&self) -> u64 {
         self.traffic.iter().map(|part| part.sums.requests).sum()
     }
@@ -45,7 +45,7 @@ impl Batch {
     }
 
     /// Removes the traffic of a site that was sent ahead with all batches up to `last`.
-    pub(super) fn take_out(&mut self, project: &ProjectId, last: i64) {
+    pub(super) fn remove_project(&mut self, project: &ProjectId, last: i64) {
         if self.number <= last {
             self.traffic.retain(|part| part.project != *project);
         }
@@ -61,23 +61,28 @@ fn weight(part: &HourTraffic) -> usize {
     ENTRY_WEIGHT_OF_PART + keys + size_of_val(part.visitors.as_slice())
 }
 
-impl Collection {
+impl CollectedTraffic {
     /// Merges the counts of all threads within `hour`. `keys` bounds the number of distinct keys.
-    pub(super) fn of(counts: impl IntoIterator<Item = Counts>, hour: Timestamp, keys: &mut HourKeys) -> Self {
+    pub(super) fn from_counts(
+        counts: impl IntoIterator<Item = ShardCounts>,
+        hour: Timestamp,
+        keys: &mut HourKeys,
+    ) -> Self {
         keys.begin(hour);
         let (mut dropped, mut parts) = (0, Vec::new());
-        for Counts { projects, room, dropped: of_thread, .. } in counts {
+        for ShardCounts { projects, room, dropped: of_thread, .. } in counts {
             dropped += of_thread;
             parts.extend(projects.into_iter().map(|(project, mut tally)| {
-                if let Some(payer) = room.payer_of(&tally) {
-                    keys.bound(payer, &project, &mut tally);
+                if let Some(payer) = room.find_payer(&tally) {
+                    keys.retain_allowed(payer, &project, &mut tally);
                 }
                 tally.into_traffic(hour, project)
             }));
         }
         let traffic = merge(parts);
-        let is_lacking = |entry: &&Entry| {
-            matches!(entry.kind, EntryKind::Hostname | EntryKind::Path | EntryKind::Error) && *entry.key == *OTHER
+        let is_lacking = |entry: &&TrafficEntry| {
+            matches!(entry.kind, TrafficEntryKind::Hostname | TrafficEntryKind::Path | TrafficEntryKind::Error)
+                && *entry.key == *OTHER
         };
         let lacking = traffic.iter().flat_map(|part| &part.entries).filter(is_lacking);
         let others = lacking.map(|entry| entry.count.requests).sum();
@@ -120,13 +125,13 @@ pub(super) fn merge(parts: Vec<HourTraffic>) -> Vec<HourTraffic> {
     projects.into_values().map(finish).collect()
 }
 
-pub(super) fn divide(traffic: Vec<HourTraffic>) -> impl Iterator<Item = Vec<HourTraffic>> {
+pub(super) fn split_batches(traffic: Vec<HourTraffic>) -> impl Iterator<Item = Vec<HourTraffic>> {
     let mut rest = VecDeque::from(traffic);
     std::iter::from_fn(move || {
         let (mut batch, mut keys) = (Vec::new(), 0);
         while batch.len() < limits::TRAFFIC_BATCH_HOURS && keys < limits::TRAFFIC_BATCH_KEYS {
             let Some(mut part) = rest.pop_front() else { break };
-            rest.extend(cut(&mut part, limits::TRAFFIC_BATCH_KEYS - keys));
+            rest.extend(split_keys(&mut part, limits::TRAFFIC_BATCH_KEYS - keys));
             keys += part.entries.len() + part.visitors.len();
             batch.push(part);
         }
@@ -135,11 +140,11 @@ pub(super) fn divide(traffic: Vec<HourTraffic>) -> impl Iterator<Item = Vec<Hour
 }
 
 /// Splits off the keys beyond `most`. The sums stay with the first ones.
-fn cut(part: &mut HourTraffic, most: usize) -> Option<HourTraffic> {
+fn split_keys(part: &mut HourTraffic, most: usize) -> Option<HourTraffic> {
     let entries = part.entries.split_off(most.min(part.entries.len()));
     let most = most - part.entries.len();
     let visitors = part.visitors.split_off(most.min(part.visitors.len()));
     let (hour, project) = (part.hour, part.project.clone());
     let is_whole = entries.is_empty() && visitors.is_empty();
-    (!is_whole).then_some(HourTraffic { hour, project, sums: Sums::default(), entries, visitors })
+    (!is_whole).then_some(HourTraffic { hour, project, sums: TrafficSums::default(), entries, visitors })
 }

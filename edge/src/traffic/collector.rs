@@ -19,7 +19,7 @@ use std::{collections::HashSet, path::PathBuf, sync::Arc, time::Duration};
 use db::stats::traffic;
 use domain::{
     Clock, ProjectId,
-    traffic::{HOUR, hour_of},
+    traffic::{HOUR, hour_start},
 };
 use live::{Redis, traffic::TrafficRequest};
 use sqlx::PgPool;
@@ -31,31 +31,31 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Counts, Traffic,
-    batch::{Batch, Collection},
+    ShardCounts, TrafficCounter,
+    batch::{CollectedTraffic, TrafficBatch},
     journal,
-    outbox::{Bounds, Item, Outbox, Run, SiteTraffic, Sum},
-    requests::Requests,
+    outbox::{BatchOutbox, BatchSum, JournaledRun, MemoryBounds, QueueItem, SiteTraffic},
+    requests::TrafficRequests,
 };
 use crate::{limits, metrics};
 
 /// The background task that brings traffic to Postgres; runs once.
-pub struct Collector {
-    traffic: &'static Traffic,
+pub struct TrafficCollector {
+    traffic: &'static TrafficCounter,
     pub(super) db: PgPool,
     edge: String,
     clock: Clock,
-    pub(super) outbox: Arc<Outbox>,
+    pub(super) outbox: Arc<BatchOutbox>,
     has_more: Notify,
     hold: Duration,
-    requests: Requests,
+    requests: TrafficRequests,
 }
 
-impl Collector {
+impl TrafficCollector {
     /// Creates the task that sends the counts of `traffic` to `db` in the name of `edge`. It sends every `hold`, and
     /// when requested over `redis`. The journal is in `folder`, which edges may share.
     pub fn new(
-        traffic: &'static Traffic,
+        traffic: &'static TrafficCounter,
         db: PgPool,
         redis: Redis,
         edge: String,
@@ -63,9 +63,9 @@ impl Collector {
         folder: PathBuf,
         hold: Duration,
     ) -> Self {
-        let bounds = Bounds { journaled: limits::QUEUED_BYTES, unjournaled: limits::UNJOURNALED_BYTES };
-        let outbox = Arc::new(Outbox::new(journal::open(folder, &edge), bounds));
-        let requests = Requests::new(redis, edge.clone());
+        let bounds = MemoryBounds { journaled: limits::QUEUED_BYTES, unjournaled: limits::UNJOURNALED_BYTES };
+        let outbox = Arc::new(BatchOutbox::new(journal::open(folder, &edge), bounds));
+        let requests = TrafficRequests::new(redis, edge.clone());
         Self { traffic, db, edge, clock, outbox, has_more: Notify::new(), hold, requests }
     }
 
@@ -83,7 +83,7 @@ impl Collector {
             self.collect(&stop).await;
             collected.cancel();
         };
-        let beside = async { tokio::join!(self.adopt(), self.follow_countries(), self.requests.listen()) };
+        let beside = async { tokio::join!(self.adopt_journals(), self.follow_countries(), self.requests.listen()) };
         tokio::join!(collect, self.send(&collected), stop.run_until_cancelled(beside));
         let outbox = self.outbox;
         let _ = spawn_blocking(move || outbox.journal.close()).await;
@@ -102,7 +102,7 @@ impl Collector {
         let mut is_last = false;
         while !is_last {
             let now = self.clock.now();
-            let hour = hour_of(now);
+            let hour = hour_start(now);
             // Collects at the end of an hour, so that no response counts for the next one.
             let pause = limits::COLLECT_EVERY.min((hour + HOUR).since(now) + Duration::from_millis(1));
             let pausing = async {
@@ -114,18 +114,18 @@ impl Collector {
             is_last = stop.run_until_cancelled(pausing).await.is_none();
             // Before the counts are taken, so that they include everything counted before these requests.
             self.requests.begin();
-            let counts: Vec<Counts> =
+            let counts: Vec<ShardCounts> =
                 if is_last { self.traffic.take_last().collect() } else { self.traffic.take().collect() };
             let (counted, outbox) = (self.traffic, self.outbox.clone());
             let put = spawn_blocking(move || {
-                let Collection { traffic, dropped, others } = counted.collection(counts, hour);
+                let CollectedTraffic { traffic, dropped, others } = counted.collection(counts, hour);
                 metrics::traffic_collected(dropped, others);
                 metrics::traffic_lost("journal", outbox.put(traffic));
             });
             // The task fails only if it panics; then only its own counts are lost.
             let _ = put.await;
             self.requests.collected();
-            metrics::traffic_waits(self.outbox.len());
+            metrics::traffic_waits(self.outbox.pending());
             self.has_more.notify_one();
         }
     }
@@ -141,9 +141,9 @@ impl Collector {
             if is_last || is_due || is_full || !self.send_ahead(&requested).await {
                 while let Some(next) = self.outbox.next() {
                     match next {
-                        Item::Run(run) => self.read_back(run).await,
-                        Item::Batch(first) => {
-                            let Sum { batch, segments } = self.outbox.add_up(first);
+                        QueueItem::Run(run) => self.read_back(run).await,
+                        QueueItem::Batch(first) => {
+                            let BatchSum { batch, segments } = self.outbox.add_up(first);
                             self.deliver(&self.edge, &batch).await;
                             let outbox = self.outbox.clone();
                             let settle = move || segments.into_iter().for_each(|segment| outbox.settle(segment));
@@ -153,7 +153,7 @@ impl Collector {
                     last_sent = Some(Instant::now());
                 }
             }
-            self.requests.answer(requested).await;
+            self.requests.reply(requested).await;
             if is_last {
                 return;
             }
@@ -170,15 +170,15 @@ impl Collector {
             return false;
         }
         let projects: HashSet<ProjectId> = requested.iter().flat_map(TrafficRequest::projects).cloned().collect();
-        let Some(found) = self.outbox.ahead(&projects) else { return false };
+        let Some(found) = self.outbox.site_traffic(&projects) else { return false };
         for SiteTraffic { project, batch } in found {
-            self.deliver(&traffic::sent_ahead_by(&self.edge, &project), &batch).await;
-            self.outbox.take_out(&project, batch.number);
+            self.deliver(&traffic::ahead_edge_name(&self.edge, &project), &batch).await;
+            self.outbox.remove_site(&project, batch.number);
         }
         true
     }
 
-    async fn read_back(&self, run: Run) {
+    async fn read_back(&self, run: JournaledRun) {
         for _ in 0..limits::TRAFFIC_READ_TRIES {
             let outbox = self.outbox.clone();
             match spawn_blocking(move || outbox.read_back(run)).await {
@@ -197,13 +197,13 @@ impl Collector {
     }
 
     /// Sends a batch of `edge` until it is stored or given up.
-    pub(super) async fn deliver(&self, edge: &str, batch: &Batch) {
+    pub(super) async fn deliver(&self, edge: &str, batch: &TrafficBatch) {
         while !self.record(edge, batch).await {
             sleep(limits::TRAFFIC_RETRY).await;
         }
     }
 
-    async fn record(&self, edge: &str, batch: &Batch) -> bool {
+    async fn record(&self, edge: &str, batch: &TrafficBatch) -> bool {
         // All of it was sent ahead.
         if batch.traffic.is_empty() {
             return true;

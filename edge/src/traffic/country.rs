@@ -15,18 +15,18 @@ pub(crate) struct Country([u8; 2]);
 #[error("not a MaxMind database that can be read")]
 pub struct CountriesError(#[from] maxminddb::MaxMindDbError);
 
-pub(super) struct Countries(Option<CountryFile>);
+pub(super) struct CountryLookup(Option<CountryFile>);
 
 /// A record in the nested form of `MaxMind` and DB-IP, or in the flat form of others.
 #[derive(Deserialize)]
-struct Record<'r> {
+struct GeoRecord<'r> {
     #[serde(borrow)]
-    country: Option<Inner<'r>>,
+    country: Option<GeoCountry<'r>>,
     country_code: Option<&'r str>,
 }
 
 #[derive(Deserialize)]
-struct Inner<'r> {
+struct GeoCountry<'r> {
     iso_code: Option<&'r str>,
 }
 
@@ -42,7 +42,7 @@ impl Country {
     }
 
     /// Returns the letters, or `None` if the country is unknown.
-    pub(crate) fn known(self) -> Option<[u8; 2]> {
+    pub(crate) fn code(self) -> Option<[u8; 2]> {
         (self != Self::UNKNOWN).then_some(self.0)
     }
 
@@ -51,16 +51,16 @@ impl Country {
     }
 }
 
-impl Countries {
+impl CountryLookup {
     /// Opens the countries of `file`. Without a file, every country is unknown.
     pub(super) fn open(file: Option<&Path>) -> Result<Self, CountriesError> {
         Ok(Self(file.map(CountryFile::open).transpose()?))
     }
 
-    pub(super) fn of(&self, address: IpAddr) -> Country {
+    pub(super) fn find(&self, address: IpAddr) -> Country {
         let country = || {
             let reader = self.0.as_ref()?.reader();
-            let record: Record<'_> = reader.lookup(address.to_canonical()).ok()?.decode().ok()??;
+            let record: GeoRecord<'_> = reader.lookup(address.to_canonical()).ok()?.decode().ok()??;
             Country::parse(record.country.and_then(|country| country.iso_code).or(record.country_code)?)
         };
         country().unwrap_or(Country::UNKNOWN)

@@ -15,19 +15,19 @@ pub(super) struct CountryFile {
     path: PathBuf,
     reader: ArcSwap<Reader<Vec<u8>>>,
     /// The file version that was last checked, whether it could be read or not.
-    seen: Mutex<Option<Version>>,
+    seen: Mutex<Option<FileVersion>>,
 }
 
 /// The attributes that change when a file is replaced or written.
 #[derive(Clone, PartialEq, Eq)]
-struct Version {
+struct FileVersion {
     inode: u64,
     len: u64,
     modified: SystemTime,
 }
 
-impl Version {
-    fn of(path: &Path) -> io::Result<Self> {
+impl FileVersion {
+    fn from_path(path: &Path) -> io::Result<Self> {
         let metadata = fs::metadata(path)?;
         Ok(Self { inode: metadata.ino(), len: metadata.len(), modified: metadata.modified()? })
     }
@@ -35,7 +35,7 @@ impl Version {
 
 impl CountryFile {
     pub(super) fn open(path: &Path) -> Result<Self, MaxMindDbError> {
-        let seen = Version::of(path).ok();
+        let seen = FileVersion::from_path(path).ok();
         let reader = ArcSwap::from_pointee(Reader::open_readfile(path)?);
         Ok(Self { path: path.to_owned(), reader, seen: Mutex::new(seen) })
     }
@@ -46,7 +46,7 @@ impl CountryFile {
 
     /// Reads the file again if it has changed. While it is missing or invalid, the last database stays. Blocks.
     pub(super) fn refresh(&self) {
-        let Ok(version) = Version::of(&self.path) else { return };
+        let Ok(version) = FileVersion::from_path(&self.path) else { return };
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.as_ref() == Some(&version) {
             return;

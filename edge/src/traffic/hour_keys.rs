@@ -4,18 +4,18 @@
 use ahash::{HashMap, HashSet, RandomState};
 use domain::{Account, ProjectId, Timestamp};
 
-use super::tally::{Lists, Tally};
+use super::tally::{PerList, ProjectTally};
 use crate::limits;
 
 /// The limit of keys for a project in one hour, by list.
-const OF_PROJECT: Lists<usize> = Lists {
+const OF_PROJECT: PerList<usize> = PerList {
     paths: limits::COUNTED_PATHS,
     stand_ins: limits::COUNTED_STAND_INS,
     errors: limits::COUNTED_ERRORS,
     views: limits::COUNTED_VIEWS,
 };
 /// The limit of keys for all projects of a payer in one hour, by list.
-const OF_PAYER: Lists<usize> = Lists {
+const OF_PAYER: PerList<usize> = PerList {
     paths: limits::PAYER_PATHS,
     stand_ins: limits::PAYER_STAND_INS,
     errors: limits::PAYER_ERRORS,
@@ -34,8 +34,8 @@ pub(super) struct HourKeys {
 #[derive(Default)]
 struct PayerKeys {
     hashes: HashSet<u64>,
-    sent: Lists<usize>,
-    sent_of: HashMap<ProjectId, Lists<usize>>,
+    sent: PerList<usize>,
+    sent_of: HashMap<ProjectId, PerList<usize>>,
 }
 
 impl HourKeys {
@@ -52,7 +52,7 @@ impl HourKeys {
     }
 
     /// Retains the keys of a project that `payer` has room for.
-    pub(super) fn bound(&mut self, payer: &Account, project: &ProjectId, tally: &mut Tally) {
+    pub(super) fn retain_allowed(&mut self, payer: &Account, project: &ProjectId, tally: &mut ProjectTally) {
         // A project is remembered with its limits and costs several keys, because there may be many projects, too.
         if !self.payers.get(payer).is_some_and(|known| known.sent_of.contains_key(project)) {
             if self.len >= limits::HOUR_KEYS {
@@ -67,14 +67,14 @@ impl HourKeys {
             if hashes.contains(&hash) {
                 return true;
             }
-            if *sent.of(list) >= *OF_PAYER.of(list) || *of_project.of(list) >= *OF_PROJECT.of(list) {
+            if *sent.get(list) >= *OF_PAYER.get(list) || *of_project.get(list) >= *OF_PROJECT.get(list) {
                 return false;
             }
             if self.len < limits::HOUR_KEYS {
                 hashes.insert(hash);
                 self.len += 1;
-                *sent.of_mut(list) += 1;
-                *of_project.of_mut(list) += 1;
+                *sent.get_mut(list) += 1;
+                *of_project.get_mut(list) += 1;
             }
             true
         });
@@ -94,12 +94,12 @@ mod tests {
         keys.begin(now);
         let most = limits::HOUR_KEYS / limits::HOUR_KEYS_OF_PROJECT;
         for _ in 0..most + 10 {
-            keys.bound(&payer, &ProjectId::new(now), &mut Tally::default());
+            keys.retain_allowed(&payer, &ProjectId::new(now), &mut ProjectTally::default());
         }
         assert_eq!(keys.payers[&payer].sent_of.len(), most);
         // A new payer finds no room either.
         let other = Account::User(UserId::new(now));
-        keys.bound(&other, &ProjectId::new(now), &mut Tally::default());
+        keys.retain_allowed(&other, &ProjectId::new(now), &mut ProjectTally::default());
         assert!(!keys.payers.contains_key(&other));
     }
 }

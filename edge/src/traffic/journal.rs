@@ -4,20 +4,20 @@ use std::path::PathBuf;
 
 use domain::{
     ProjectId, Timestamp,
-    traffic::{Count, Entry, EntryKind, HourTraffic, Sums, sketch::Register},
+    traffic::{HourTraffic, TrafficCount, TrafficEntry, TrafficEntryKind, TrafficSums, sketch::SketchRegister},
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::batch::Batch;
+use super::batch::TrafficBatch;
 use crate::{
     limits, metrics,
     spool::{self, Spool},
 };
 
-pub(super) type Journal = Spool<Batch>;
+pub(super) type BatchJournal = Spool<TrafficBatch>;
 
-pub(super) fn open(folder: PathBuf, edge: &str) -> Journal {
-    Spool::new(spool::Options {
+pub(super) fn open(folder: PathBuf, edge: &str) -> BatchJournal {
+    Spool::new(spool::SpoolOptions {
         folder,
         owner: edge.to_owned(),
         former_scope: String::new(),
@@ -29,7 +29,7 @@ pub(super) fn open(folder: PathBuf, edge: &str) -> Journal {
     })
 }
 
-impl spool::Record for Batch {
+impl spool::SpoolRecord for TrafficBatch {
     type Ref<'a> = &'a Self;
 
     const SUFFIX: &'static str = ".traffic";
@@ -48,45 +48,46 @@ impl spool::Record for Batch {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Line<P, K> {
+struct BatchLine<P, K> {
     batch: i64,
     hour: i64,
-    parts: Vec<Part<P, K>>,
+    parts: Vec<ProjectLine<P, K>>,
 }
 
 /// A project; its sums; its entries as kind, key, requests and bytes; its visitors in their stored form.
-type Part<P, K> = (P, [u64; 11], Vec<(EntryKind, K, u64, u64)>, Vec<i32>);
+type ProjectLine<P, K> = (P, [u64; 11], Vec<(TrafficEntryKind, K, u64, u64)>, Vec<i32>);
 
-impl Serialize for Batch {
+impl Serialize for TrafficBatch {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let hour = self.hour().map_or(0, |hour| i64::try_from(hour.unix_millis()).unwrap_or(i64::MAX));
-        Line { batch: self.number, hour, parts: self.traffic.iter().map(part).collect() }.serialize(serializer)
+        BatchLine { batch: self.number, hour, parts: self.traffic.iter().map(part).collect() }.serialize(serializer)
     }
 }
 
-fn part(HourTraffic { hour: _, project, sums, entries, visitors }: &HourTraffic) -> Part<&ProjectId, &str> {
-    let Sums { requests, bytes, cache_hits, cache_misses, statuses, pageviews, people_bytes } = *sums;
+fn part(HourTraffic { hour: _, project, sums, entries, visitors }: &HourTraffic) -> ProjectLine<&ProjectId, &str> {
+    let TrafficSums { requests, bytes, cache_hits, cache_misses, statuses, pageviews, people_bytes } = *sums;
     let [s2, s3, s4, s5, other] = statuses;
     let sums = [requests, bytes, cache_hits, cache_misses, s2, s3, s4, s5, other, pageviews, people_bytes];
     let entries =
-        entries.iter().map(|Entry { kind, key, count }| (*kind, &**key, count.requests, count.bytes)).collect();
+        entries.iter().map(|TrafficEntry { kind, key, count }| (*kind, &**key, count.requests, count.bytes)).collect();
     (project, sums, entries, visitors.iter().map(|register| register.to_stored()).collect())
 }
 
-impl<'de> Deserialize<'de> for Batch {
+impl<'de> Deserialize<'de> for TrafficBatch {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Line { batch, hour, parts } = Line::<ProjectId, Box<str>>::deserialize(deserializer)?;
+        let BatchLine { batch, hour, parts } = BatchLine::<ProjectId, Box<str>>::deserialize(deserializer)?;
         let hour = Timestamp::from_unix_millis(hour);
         let traffic = parts.into_iter().map(|(project, sums, entries, visitors)| {
             let [requests, bytes, cache_hits, cache_misses, s2, s3, s4, s5, other, pageviews, people_bytes] = sums;
             let statuses = [s2, s3, s4, s5, other];
-            let entry = |(kind, key, requests, bytes)| Entry { kind, key, count: Count { requests, bytes } };
+            let entry =
+                |(kind, key, requests, bytes)| TrafficEntry { kind, key, count: TrafficCount { requests, bytes } };
             HourTraffic {
                 hour,
                 project,
-                sums: Sums { requests, bytes, cache_hits, cache_misses, statuses, pageviews, people_bytes },
+                sums: TrafficSums { requests, bytes, cache_hits, cache_misses, statuses, pageviews, people_bytes },
                 entries: entries.into_iter().map(entry).collect(),
-                visitors: visitors.into_iter().filter_map(Register::from_stored).collect(),
+                visitors: visitors.into_iter().filter_map(SketchRegister::from_stored).collect(),
             }
         });
         Ok(Self { number: batch, traffic: traffic.collect() })

@@ -4,7 +4,7 @@
 //! its body has ended, [`tally`] holds the sums of a project, [`hour_keys`] bounds their keys, [`outbox`] holds the
 //! [batches](batch) pending for Postgres, in memory and in the [`journal`], and [`collector`] sends them. A client's
 //! address is kept only as a country ([`country`]) and, hashed, in a count of visitors. A plain HTTP request that is
-//! redirected to HTTPS is not a visit yet: it is counted when it returns. Start with [`Traffic::follow`].
+//! redirected to HTTPS is not a visit yet: it is counted when it returns. Start with [`TrafficCounter::follow`].
 
 mod adoption;
 pub mod agents;
@@ -33,22 +33,25 @@ use std::{
 };
 
 use ahash::HashMap;
-use domain::{Clock, ProjectId, Timestamp, site::Site, traffic::Count};
+use domain::{Clock, ProjectId, Timestamp, site::Site, traffic::TrafficCount};
 use sqlx::PgPool;
 use tokio_util::sync::CancellationToken;
 
-pub use self::{agents::Agents, collector::Collector, country::CountriesError};
+pub use self::{agents::AgentRegistry, collector::TrafficCollector, country::CountriesError};
 pub(crate) use self::{
-    agents::Claim,
+    agents::ClientClaim,
     country::Country,
-    receipt::{Answer, Counted, Requested},
+    receipt::{CountedBody, CountedRequest, CountedResponse},
 };
 use self::{
-    batch::Collection,
-    country::Countries,
+    batch::CollectedTraffic,
+    country::CountryLookup,
     hour_keys::HourKeys,
-    people::{At, ClientKind, Deed, Outcome, People, Salts, Waiting, client::Purpose, client::Who, sent::Sent},
-    tally::{Asked, Room, Tally},
+    people::{
+        ActionContext, ClientKind, DailySalts, PendingVisitor, VisitorAction, VisitorOutcome, VisitorTracker,
+        client::ClientIdentity, client::FetchPurpose, sent::SentRegisters,
+    },
+    tally::{ClientBreakdown, ProjectTally, TallyRoom},
 };
 use crate::{limits, metrics};
 
@@ -57,41 +60,47 @@ thread_local! {
 }
 
 /// The traffic of this edge since the last collection.
-pub struct Traffic {
+pub struct TrafficCounter {
     /// Several shards, so that threads rarely contend.
-    shards: Box<[Shard]>,
+    shards: Box<[CounterShard]>,
     threads: AtomicUsize,
-    countries: Countries,
-    agents: Agents,
-    people: People,
-    salts: Salts,
-    sent: Mutex<Sent>,
+    countries: CountryLookup,
+    agents: AgentRegistry,
+    people: VisitorTracker,
+    salts: DailySalts,
+    sent: Mutex<SentRegisters>,
     hour_keys: Mutex<HourKeys>,
     clock: Clock,
 }
 
 /// The traffic counted by one thread, on its own cache lines.
 #[repr(align(128))]
-struct Shard(Mutex<Counts>);
+struct CounterShard(Mutex<ShardCounts>);
 
-struct Counts {
-    projects: Vec<(ProjectId, Tally)>,
+struct ShardCounts {
+    projects: Vec<(ProjectId, ProjectTally)>,
     /// The index of each project among them.
     places: HashMap<ProjectId, usize>,
     /// The index of the last one used: the parts of a page follow it.
     last: usize,
-    room: Room,
+    room: TallyRoom,
     /// Responses of projects for which there was no room.
     dropped: u64,
 }
 
-impl Counts {
+impl ShardCounts {
     fn new(shards: usize) -> Self {
-        let room = Room::of(limits::COUNTED_BYTES / shards);
+        let room = TallyRoom::new(limits::COUNTED_BYTES / shards);
         Self { projects: Vec::new(), places: HashMap::default(), last: 0, room, dropped: 0 }
     }
 
-    fn add(&mut self, answer: &Answer, count: Count, asked: Option<&Asked<'_>>, outcome: &Outcome) {
+    fn add(
+        &mut self,
+        answer: &CountedResponse,
+        count: TrafficCount,
+        asked: Option<&ClientBreakdown<'_>>,
+        outcome: &VisitorOutcome,
+    ) {
         let Some((tally, room)) = self.tally(&answer.site) else {
             self.dropped += count.requests;
             return;
@@ -108,7 +117,7 @@ impl Counts {
         }
     }
 
-    fn add_settled(&mut self, kind: ClientKind, settled: &Waiting) {
+    fn add_settled(&mut self, kind: ClientKind, settled: &PendingVisitor) {
         // Without room, its project's responses were dropped, too.
         if let Some((tally, room)) = self.tally(&settled.site) {
             tally.add_settled(kind, settled, room);
@@ -116,13 +125,13 @@ impl Counts {
     }
 
     /// Returns the tally of a project and the remaining room, or `None` if there is no room for another project.
-    fn tally(&mut self, site: &Site) -> Option<(&mut Tally, &mut Room)> {
+    fn tally(&mut self, site: &Site) -> Option<(&mut ProjectTally, &mut TallyRoom)> {
         let project = &site.project;
         if self.projects.get(self.last).is_none_or(|(last, _)| last != project) {
             self.last = if let Some(place) = self.places.get(project) {
                 *place
             } else {
-                let tally = self.room.take_for_project(&site.owner)?;
+                let tally = self.room.reserve_project(&site.owner)?;
                 self.places.insert(project.clone(), self.projects.len());
                 self.projects.push((project.clone(), tally));
                 self.projects.len() - 1
@@ -132,23 +141,23 @@ impl Counts {
     }
 }
 
-impl Traffic {
+impl TrafficCounter {
     /// Creates empty counts for `threads`, with the countries of `geoip_file` and these `agents`. The value is leaked,
     /// because reference counts would make every response on every core write to one counter.
     pub fn new(
         threads: usize,
         geoip_file: Option<&Path>,
-        agents: Agents,
+        agents: AgentRegistry,
         clock: Clock,
     ) -> Result<&'static Self, CountriesError> {
         let shards = threads.clamp(1, limits::TRAFFIC_SHARDS);
         Ok(Box::leak(Box::new(Self {
-            shards: (0..shards).map(|_| Shard(Mutex::new(Counts::new(shards)))).collect(),
+            shards: (0..shards).map(|_| CounterShard(Mutex::new(ShardCounts::new(shards)))).collect(),
             threads: AtomicUsize::new(0),
-            countries: Countries::open(geoip_file)?,
+            countries: CountryLookup::open(geoip_file)?,
             agents,
-            people: People::new(),
-            salts: Salts::new(),
+            people: VisitorTracker::new(),
+            salts: DailySalts::new(),
             sent: Mutex::default(),
             hour_keys: Mutex::new(HourKeys::new()),
             clock,
@@ -161,32 +170,32 @@ impl Traffic {
     }
 
     /// Adds `count` to everything that `answer` is counted as.
-    fn add(&self, answer: &mut Answer, count: Count) {
-        let (mut key, mut outcome) = (None, Outcome { kind: None, register: None, settled: None });
+    fn add(&self, answer: &mut CountedResponse, count: TrafficCount) {
+        let (mut key, mut outcome) = (None, VisitorOutcome { kind: None, register: None, settled: None });
         let kind = match answer.who {
-            Who::Known(kind) => {
+            ClientIdentity::Known(kind) => {
                 if kind.is_person() {
                     key = answer.page().map(|(key, _)| key);
                 }
                 Some(kind)
             }
-            Who::Browser(visitor) => {
+            ClientIdentity::Browser(visitor) => {
                 let page = answer.page();
                 let deed = match &page {
-                    Some((key, loads_parts)) => Deed::Page { key, loads_parts: *loads_parts },
-                    None if answer.purpose == Purpose::Part => Deed::Part,
-                    None => Deed::Other,
+                    Some((key, loads_parts)) => VisitorAction::Page { key, loads_parts: *loads_parts },
+                    None if answer.purpose == FetchPurpose::Part => VisitorAction::Part,
+                    None => VisitorAction::Other,
                 };
-                let at = At { site: &answer.site, now: &|| self.clock.now() };
+                let at = ActionContext { site: &answer.site, now: &|| self.clock.now() };
                 outcome = self.people.judge(visitor, &deed, count, &at);
                 key = page.map(|(key, _)| key);
                 if let Some(kind) = outcome.kind {
-                    answer.who = Who::Known(kind);
+                    answer.who = ClientIdentity::Known(kind);
                 }
                 outcome.kind
             }
         };
-        let asked = kind.map(|kind| Asked {
+        let asked = kind.map(|kind| ClientBreakdown {
             kind,
             page: key.as_deref().or_else(|| answer.is_page().then_some("")),
             is_disallowed: answer.is_disallowed,
@@ -194,7 +203,7 @@ impl Traffic {
         lock(self.shard()).add(answer, count, asked.as_ref(), &outcome);
     }
 
-    fn shard(&self) -> &Mutex<Counts> {
+    fn shard(&self) -> &Mutex<ShardCounts> {
         let thread = THREAD.with(|thread| {
             thread.get().unwrap_or_else(|| {
                 let number = self.threads.fetch_add(1, Ordering::Relaxed);
@@ -206,12 +215,12 @@ impl Traffic {
     }
 
     /// Takes out the counts. Visitors that are not classified yet are excluded, except at the end of a day.
-    fn take(&self) -> impl Iterator<Item = Counts> {
+    fn take(&self) -> impl Iterator<Item = ShardCounts> {
         let is_new_day = lock(&self.sent).begin(self.clock.now().as_datetime().date());
-        self.settle(is_new_day);
+        self.settle_visitors(is_new_day);
         metrics::visitors_are_counted(self.salts.is_shared());
         self.shards.iter().map(|shard| {
-            let mut counts = std::mem::replace(&mut *lock(&shard.0), Counts::new(self.shards.len()));
+            let mut counts = std::mem::replace(&mut *lock(&shard.0), ShardCounts::new(self.shards.len()));
             let mut sent = lock(&self.sent);
             for (project, tally) in &mut counts.projects {
                 sent.retain_new(project, tally.visitors_mut());
@@ -221,21 +230,21 @@ impl Traffic {
     }
 
     /// Merges the counts of all threads, which belong to `hour`, within the limit of keys.
-    fn collection(&self, counts: impl IntoIterator<Item = Counts>, hour: Timestamp) -> Collection {
-        Collection::of(counts, hour, &mut lock(&self.hour_keys))
+    fn collection(&self, counts: impl IntoIterator<Item = ShardCounts>, hour: Timestamp) -> CollectedTraffic {
+        CollectedTraffic::from_counts(counts, hour, &mut lock(&self.hour_keys))
     }
 
     /// Takes out all counts at shutdown, including those of unclassified visitors.
-    fn take_last(&self) -> impl Iterator<Item = Counts> {
-        self.settle(true);
+    fn take_last(&self) -> impl Iterator<Item = ShardCounts> {
+        self.settle_visitors(true);
         self.take()
     }
 
     /// Counts the visitors that waited long enough, or all of them if `is_end`.
-    fn settle(&self, is_end: bool) {
+    fn settle_visitors(&self, is_end: bool) {
         let settled = self.people.settle(self.clock.now(), is_end);
         // In small chunks, because requests being served contend for this lock.
-        for some in settled.chunks(limits::SETTLED_AT_ONCE) {
+        for some in settled.chunks(limits::SETTLED_BATCH) {
             let mut counts = lock(self.shard());
             for (kind, settled) in some {
                 counts.add_settled(*kind, settled);
@@ -245,7 +254,7 @@ impl Traffic {
 }
 
 /// Returns a path as it is counted: truncated if it is too long.
-fn cut(path: &str) -> Cow<'_, str> {
+fn truncate_path(path: &str) -> Cow<'_, str> {
     if path.len() <= limits::COUNTED_PATH_BYTES {
         return path.into();
     }

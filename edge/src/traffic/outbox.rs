@@ -12,22 +12,22 @@ use std::{
 use domain::{ProjectId, traffic::HourTraffic};
 
 use super::{
-    batch::{Batch, divide, merge},
-    journal::Journal,
+    batch::{TrafficBatch, merge, split_batches},
+    journal::BatchJournal,
 };
 use crate::{limits, spool::SegmentId};
 
 /// The pending batches of this edge.
-pub(super) struct Outbox {
-    pub(super) journal: Journal,
-    bounds: Bounds,
+pub(super) struct BatchOutbox {
+    pub(super) journal: BatchJournal,
+    bounds: MemoryBounds,
     /// The number of the last batch. Locked while batches enter, so that the journal has them in order as well.
     number: Mutex<i64>,
-    queue: Mutex<Queue>,
+    queue: Mutex<BatchQueue>,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Bounds {
+pub(super) struct MemoryBounds {
     /// The limit beyond which journaled batches are on disk only.
     pub(super) journaled: usize,
     /// The limit beyond which batches that the journal does not accept are dropped.
@@ -35,31 +35,31 @@ pub(super) struct Bounds {
 }
 
 #[derive(Default)]
-struct Queue {
-    items: VecDeque<Item>,
+struct BatchQueue {
+    items: VecDeque<QueueItem>,
     bytes: usize,
     waiting: usize,
 }
 
-pub(super) enum Item {
-    Batch(Waiting),
-    Run(Run),
+pub(super) enum QueueItem {
+    Batch(PendingBatch),
+    Run(JournaledRun),
 }
 
-pub(super) struct Waiting {
-    pub(super) batch: Batch,
+pub(super) struct PendingBatch {
+    pub(super) batch: TrafficBatch,
     segment: Option<SegmentId>,
 }
 
 /// Consecutive batches, added up. It has the number of the last one, so that Postgres ignores each if it is sent again.
-pub(super) struct Sum {
-    pub(super) batch: Batch,
-    /// The segment of each batch, to be [settled](Outbox::settle).
+pub(super) struct BatchSum {
+    pub(super) batch: TrafficBatch,
+    /// The segment of each batch, to be [settled](BatchOutbox::settle).
     pub(super) segments: Vec<Option<SegmentId>>,
 }
 
-/// The distinct projects and keys in a [`Sum`] so far. A hash collision only makes the sum exceed its bound by one.
-struct Distinct {
+/// The distinct projects and keys in a [`BatchSum`] so far. A hash collision only makes the sum exceed its bound by one.
+struct DistinctKeys {
     projects: HashSet<u64>,
     keys: HashSet<u64>,
     hasher: RandomState,
@@ -69,12 +69,12 @@ struct Distinct {
 pub(super) struct SiteTraffic {
     pub(super) project: ProjectId,
     /// Its traffic, under the number of the last of these batches.
-    pub(super) batch: Batch,
+    pub(super) batch: TrafficBatch,
 }
 
 /// Consecutive batches in one segment of the journal that are not in memory.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Run {
+pub(super) struct JournaledRun {
     segment: SegmentId,
     first: i64,
     last: i64,
@@ -82,22 +82,22 @@ pub(super) struct Run {
     answers: u64,
 }
 
-impl Outbox {
-    pub(super) fn new(journal: Journal, bounds: Bounds) -> Self {
+impl BatchOutbox {
+    pub(super) fn new(journal: BatchJournal, bounds: MemoryBounds) -> Self {
         Self { journal, bounds, number: Mutex::default(), queue: Mutex::default() }
     }
 
     /// Adds traffic to the journal, and to memory if there is room. Returns how many responses are in neither. Blocks.
     pub(super) fn put(&self, traffic: Vec<HourTraffic>) -> u64 {
         let mut number = self.number.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_behind = self.len() > 0;
+        let is_behind = self.pending() > 0;
         let mut lost = 0;
-        for traffic in divide(traffic) {
+        for traffic in split_batches(traffic) {
             *number += 1;
-            let batch = Batch { number: *number, traffic };
+            let batch = TrafficBatch { number: *number, traffic };
             // At startup, its scope may not be known yet.
             let segment = if self.journal.has_scope() { self.journal.append(&&batch) } else { None };
-            lost += self.queue().push(Waiting { batch, segment }, self.bounds);
+            lost += self.queue().push(PendingBatch { batch, segment }, self.bounds);
         }
         // Traffic that waits for longer has to survive a crash of the machine, too.
         if is_behind {
@@ -107,10 +107,10 @@ impl Outbox {
     }
 
     /// Returns the next item to send. Pass it to [`settle`](Self::settle) or [`give_up`](Self::give_up) afterwards.
-    pub(super) fn next(&self) -> Option<Item> {
+    pub(super) fn next(&self) -> Option<QueueItem> {
         let mut queue = self.queue();
         let next = queue.items.pop_front()?;
-        if let Item::Batch(waiting) = &next {
+        if let QueueItem::Batch(waiting) = &next {
             queue.bytes = queue.bytes.saturating_sub(waiting.batch.weight());
         }
         Some(next)
@@ -118,15 +118,15 @@ impl Outbox {
 
     /// Adds to `first` the batches after it that are in memory, of the same hour, and within the bounds of one
     /// statement. A batch that was sent ahead entirely matches any hour.
-    pub(super) fn add_up(&self, first: Waiting) -> Sum {
-        let mut distinct = Distinct::of(&first.batch);
+    pub(super) fn add_up(&self, first: PendingBatch) -> BatchSum {
+        let mut distinct = DistinctKeys::from_batch(&first.batch);
         let (mut hour, mut number) = (first.batch.hour(), first.batch.number);
         let (mut parts, mut segments) = (first.batch.traffic, vec![first.segment]);
         let mut queue = self.queue();
-        while let Some(Item::Batch(next)) = queue.items.front()
+        while let Some(QueueItem::Batch(next)) = queue.items.front()
             && (next.batch.hour() == hour || hour.is_none() || next.batch.hour().is_none())
-            && distinct.has_room_for(&next.batch)
-            && let Some(Item::Batch(next)) = queue.items.pop_front()
+            && distinct.try_add(&next.batch)
+            && let Some(QueueItem::Batch(next)) = queue.items.pop_front()
         {
             queue.bytes = queue.bytes.saturating_sub(next.batch.weight());
             hour = hour.or(next.batch.hour());
@@ -136,16 +136,16 @@ impl Outbox {
         }
         drop(queue);
         let traffic = if segments.len() > 1 { merge(parts) } else { parts };
-        Sum { batch: Batch { number, traffic }, segments }
+        BatchSum { batch: TrafficBatch { number, traffic }, segments }
     }
 
     /// Returns the pending traffic of `projects`, added up for each. Returns `None` if all batches have to be sent
     /// instead: some are not in memory, or contain more of a site than one statement may have.
-    pub(super) fn ahead(&self, projects: &HashSet<ProjectId>) -> Option<Vec<SiteTraffic>> {
+    pub(super) fn site_traffic(&self, projects: &HashSet<ProjectId>) -> Option<Vec<SiteTraffic>> {
         let queue = self.queue();
         let mut found: BTreeMap<&ProjectId, (i64, Vec<HourTraffic>)> = BTreeMap::new();
         for item in &queue.items {
-            let Item::Batch(Waiting { batch, .. }) = item else { return None };
+            let QueueItem::Batch(PendingBatch { batch, .. }) = item else { return None };
             for part in &batch.traffic {
                 if let Some(project) = projects.get(&part.project) {
                     let (last, parts) = found.entry(project).or_default();
@@ -161,17 +161,17 @@ impl Outbox {
             let traffic: Vec<HourTraffic> = hours.flat_map(|hour| merge(hour.to_vec())).collect();
             let keys: usize = traffic.iter().map(|part| part.entries.len() + part.visitors.len()).sum();
             (keys <= limits::TRAFFIC_SENT_KEYS)
-                .then(|| SiteTraffic { project: project.clone(), batch: Batch { number, traffic } })
+                .then(|| SiteTraffic { project: project.clone(), batch: TrafficBatch { number, traffic } })
         };
         found.into_iter().map(add_up).collect()
     }
 
-    pub(super) fn take_out(&self, project: &ProjectId, last: i64) {
+    pub(super) fn remove_site(&self, project: &ProjectId, last: i64) {
         let mut queue = self.queue();
         let mut bytes = 0;
         for item in &mut queue.items {
-            if let Item::Batch(Waiting { batch, .. }) = item {
-                batch.take_out(project, last);
+            if let QueueItem::Batch(PendingBatch { batch, .. }) = item {
+                batch.remove_project(project, last);
                 bytes += batch.weight();
             }
         }
@@ -179,20 +179,20 @@ impl Outbox {
     }
 
     /// Loads batches back as the next ones. Returns how many responses can no longer be read. Blocks.
-    pub(super) fn read_back(&self, run: Run) -> io::Result<u64> {
+    pub(super) fn read_back(&self, run: JournaledRun) -> io::Result<u64> {
         let numbers = run.first..=run.last;
-        let mut batches: Vec<Batch> =
-            self.journal.read_unreleased(run.segment, |batches: &mut Vec<Batch>, batch| {
+        let mut batches: Vec<TrafficBatch> =
+            self.journal.read_unreleased(run.segment, |batches: &mut Vec<TrafficBatch>, batch| {
                 if numbers.contains(&batch.number) {
                     batches.push(batch);
                 }
             })?;
         batches.sort_unstable_by_key(|batch| batch.number);
-        let (found, answers) = (batches.len(), batches.iter().map(Batch::answers).sum());
+        let (found, answers) = (batches.len(), batches.iter().map(TrafficBatch::answers).sum());
         let mut queue = self.queue();
         for batch in batches.into_iter().rev() {
             queue.bytes += batch.weight();
-            queue.items.push_front(Item::Batch(Waiting { batch, segment: Some(run.segment) }));
+            queue.items.push_front(QueueItem::Batch(PendingBatch { batch, segment: Some(run.segment) }));
         }
         let unreadable = run.batches.saturating_sub(found);
         queue.waiting = queue.waiting.saturating_sub(unreadable);
@@ -202,7 +202,7 @@ impl Outbox {
     }
 
     /// Gives up batches that cannot be read back. Returns the number of their responses. Blocks.
-    pub(super) fn give_up(&self, run: Run) -> u64 {
+    pub(super) fn give_up(&self, run: JournaledRun) -> u64 {
         let mut queue = self.queue();
         queue.waiting = queue.waiting.saturating_sub(run.batches);
         drop(queue);
@@ -218,7 +218,7 @@ impl Outbox {
     }
 
     /// Returns the number of pending batches, including the one being sent.
-    pub(super) fn len(&self) -> usize {
+    pub(super) fn pending(&self) -> usize {
         self.queue().waiting
     }
 
@@ -226,48 +226,54 @@ impl Outbox {
         self.queue().bytes
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    fn queue(&self) -> MutexGuard<'_, BatchQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Queue {
+impl BatchQueue {
     /// Queues a batch. Returns the number of its responses if there is no room for it.
-    fn push(&mut self, Waiting { batch, segment }: Waiting, bounds: Bounds) -> u64 {
+    fn push(&mut self, PendingBatch { batch, segment }: PendingBatch, bounds: MemoryBounds) -> u64 {
         let bytes = self.bytes + batch.weight();
         match segment {
             Some(segment) if bytes > bounds.journaled => self.push_run(segment, &batch),
             None if bytes > bounds.unjournaled => return batch.answers(),
             _ => {
                 self.bytes = bytes;
-                self.items.push_back(Item::Batch(Waiting { batch, segment }));
+                self.items.push_back(QueueItem::Batch(PendingBatch { batch, segment }));
             }
         }
         self.waiting += 1;
         0
     }
 
-    fn push_run(&mut self, segment: SegmentId, batch: &Batch) {
-        let Batch { number, .. } = *batch;
+    fn push_run(&mut self, segment: SegmentId, batch: &TrafficBatch) {
+        let TrafficBatch { number, .. } = *batch;
         let answers = batch.answers();
         match self.items.back_mut() {
-            Some(Item::Run(run)) if run.segment == segment => {
+            Some(QueueItem::Run(run)) if run.segment == segment => {
                 (run.last, run.batches, run.answers) = (number, run.batches + 1, run.answers + answers);
             }
-            _ => self.items.push_back(Item::Run(Run { segment, first: number, last: number, batches: 1, answers })),
+            _ => self.items.push_back(QueueItem::Run(JournaledRun {
+                segment,
+                first: number,
+                last: number,
+                batches: 1,
+                answers,
+            })),
         }
     }
 }
 
-impl Distinct {
-    fn of(batch: &Batch) -> Self {
+impl DistinctKeys {
+    fn from_batch(batch: &TrafficBatch) -> Self {
         let mut distinct = Self { projects: HashSet::new(), keys: HashSet::new(), hasher: RandomState::new() };
-        distinct.has_room_for(batch);
+        distinct.try_add(batch);
         distinct
     }
 
     /// Adds the projects and keys of a batch. Returns whether the total is within the bounds of a statement.
-    fn has_room_for(&mut self, batch: &Batch) -> bool {
+    fn try_add(&mut self, batch: &TrafficBatch) -> bool {
         for part in &batch.traffic {
             let project = self.hasher.hash_one(&part.project);
             self.projects.insert(project);

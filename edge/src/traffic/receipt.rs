@@ -10,54 +10,55 @@ use std::{
 use bytes::Bytes;
 use domain::{
     Site,
-    traffic::{Count, EntryKind, ErrorKey, ViewKey},
+    traffic::{ErrorKey, TrafficCount, TrafficEntryKind, ViewKey},
 };
 use http::{Response, StatusCode, uri::PathAndQuery};
 
 use super::{
-    Country, Traffic, cut,
+    Country, TrafficCounter,
     people::{
-        client::{Client, Purpose, Who},
+        client::{ClientIdentity, FetchPurpose, RequestClient},
         referrer::{Referrer, assistant},
     },
+    truncate_path,
 };
 use crate::{
-    http::{BodyError, CacheUse, GateAnswer, Served, SiteBody},
+    http::{BodyError, CacheUse, GateAnswer, ServedKind, SiteBody},
     limits::{self, BLOCK_BYTES},
 };
 
 /// The counted part of a request.
-pub(crate) struct Requested {
+pub(crate) struct CountedRequest {
     pub(crate) site: Arc<Site>,
     pub(crate) host: Arc<str>,
     pub(crate) country: Country,
     pub(crate) path: Option<PathAndQuery>,
-    pub(crate) client: Client,
+    pub(crate) client: RequestClient,
 }
 
 /// The counted part of a response.
-pub(crate) struct Answer {
+pub(crate) struct CountedResponse {
     pub(super) site: Arc<Site>,
     pub(super) host: Arc<str>,
     pub(super) status: StatusCode,
     pub(super) cache: CacheUse,
     pub(super) country: Country,
     /// The sender; a visitor that may be a person until it is classified.
-    pub(super) who: Who,
-    pub(super) purpose: Purpose,
-    pub(super) served: Served,
+    pub(super) who: ClientIdentity,
+    pub(super) purpose: FetchPurpose,
+    pub(super) served: ServedKind,
     /// Whether the path names the served file. Visitors make up other paths, and one page or rule answers them all.
     pub(super) is_own_file: bool,
     /// Whether the site's `robots.txt` disallows it for this client.
     pub(super) is_disallowed: bool,
     /// For pages and errors: the referring host, or for errors a path of the same site. Empty if there is none.
     referrer: Box<str>,
-    path: RequestPath,
+    path: CountedPath,
     /// Whether the gate answered, before checking whether the path exists.
     is_gate: bool,
 }
 
-enum RequestPath {
+enum CountedPath {
     /// Shared without a copy. It may keep the request head that it came in alive.
     Shared(Option<PathAndQuery>),
     /// Copied, for a response whose body may take long.
@@ -65,32 +66,32 @@ enum RequestPath {
 }
 
 /// The body of a response that is counted.
-pub struct Counted {
+pub struct CountedBody {
     body: SiteBody,
-    receipt: Receipt,
+    receipt: ResponseReceipt,
 }
 
 /// Counts a response together with its body, at the latest when dropped.
-pub(crate) struct Receipt {
-    traffic: &'static Traffic,
+pub(crate) struct ResponseReceipt {
+    traffic: &'static TrafficCounter,
     /// Boxed, because moving it with every move of the body costs more.
-    answer: Box<Answer>,
+    answer: Box<CountedResponse>,
     /// Bytes that were handed over and are not counted yet.
     bytes: u64,
     is_counted: bool,
 }
 
-impl Answer {
-    fn of(requested: Requested, response: &Response<SiteBody>, is_own: impl Fn(&Site, &str) -> bool) -> Self {
-        let Requested { site, host, country, path, client } = requested;
-        let Client { who, mut purpose, referer } = client;
+impl CountedResponse {
+    fn new(requested: CountedRequest, response: &Response<SiteBody>, is_own: impl Fn(&Site, &str) -> bool) -> Self {
+        let CountedRequest { site, host, country, path, client } = requested;
+        let RequestClient { who, mut purpose, referer } = client;
         let status = response.status();
         let is_answer = status == StatusCode::OK || status == StatusCode::NOT_MODIFIED;
-        let served = if is_answer { response.body().served() } else { Served::Other };
+        let served = if is_answer { response.body().served() } else { ServedKind::Other };
         let is_own = |host: &str| is_own(&site, host);
         let led_here = || referer.as_ref().and_then(Referrer::parse);
-        let is_page =
-            matches!((served, purpose), (Served::Page { .. }, Purpose::Page { .. })) && matches!(who, Who::Browser(_));
+        let is_page = matches!((served, purpose), (ServedKind::Page { .. }, FetchPurpose::Page { .. }))
+            && matches!(who, ClientIdentity::Browser(_));
         let referrer = if is_page {
             let foreign = || Some(led_here()?.host).filter(|host| !is_own(host));
             let query = path.as_ref().and_then(PathAndQuery::query);
@@ -105,14 +106,14 @@ impl Answer {
         } else {
             Box::default()
         };
-        if purpose == Purpose::MaybePart {
-            let is_part = served == Served::Part && led_here().is_some_and(|from| is_own(&from.host));
-            purpose = if is_part { Purpose::Part } else { Purpose::Other };
+        if purpose == FetchPurpose::MaybePart {
+            let is_part = served == ServedKind::Part && led_here().is_some_and(|from| is_own(&from.host));
+            purpose = if is_part { FetchPurpose::Part } else { FetchPurpose::Other };
         }
         let path = if response.body().left() > BLOCK_BYTES as u64 {
-            RequestPath::Own(path.as_ref().map_or("/", PathAndQuery::path).into())
+            CountedPath::Own(path.as_ref().map_or("/", PathAndQuery::path).into())
         } else {
-            RequestPath::Shared(path)
+            CountedPath::Shared(path)
         };
         let (cache, is_disallowed) = (response.body().cache_use(), response.body().is_disallowed());
         let is_gate = response.extensions().get::<GateAnswer>().is_some();
@@ -136,19 +137,19 @@ impl Answer {
 
     /// Returns the list that its path counts in: paths of the site, errors, or none. Paths that are answered regardless
     /// of the path (by the gate, in most refusals) are made up by visitors.
-    pub(super) fn path_kind(&self) -> Option<EntryKind> {
+    pub(super) fn path_kind(&self) -> Option<TrafficEntryKind> {
         match self.status {
             _ if self.is_gate => None,
-            status if is_error(status) => Some(EntryKind::Error),
-            status if status.is_success() || status.is_redirection() => Some(EntryKind::Path),
+            status if is_error(status) => Some(TrafficEntryKind::Error),
+            status if status.is_success() || status.is_redirection() => Some(TrafficEntryKind::Path),
             _ => None,
         }
     }
 
     pub(super) fn path(&self) -> Cow<'_, str> {
-        cut(match &self.path {
-            RequestPath::Shared(path) => path.as_ref().map_or("/", PathAndQuery::path),
-            RequestPath::Own(path) => path,
+        truncate_path(match &self.path {
+            CountedPath::Shared(path) => path.as_ref().map_or("/", PathAndQuery::path),
+            CountedPath::Own(path) => path,
         })
     }
 
@@ -158,12 +159,12 @@ impl Answer {
 
     /// Returns whether it is a page requested with GET, by any client.
     pub(super) fn is_page(&self) -> bool {
-        matches!((self.served, self.purpose), (Served::Page { .. }, Purpose::Page { .. }))
+        matches!((self.served, self.purpose), (ServedKind::Page { .. }, FetchPurpose::Page { .. }))
     }
 
     /// Returns its key in the list of views, and whether a browser would now load parts; `None` if it is not a page.
     pub(super) fn page(&self) -> Option<(String, bool)> {
-        let (Served::Page { loads_parts }, Purpose::Page { has_copy }) = (self.served, self.purpose) else {
+        let (ServedKind::Page { loads_parts }, FetchPurpose::Page { has_copy }) = (self.served, self.purpose) else {
             return None;
         };
         let (path, country) = (self.path(), self.country);
@@ -177,12 +178,12 @@ fn is_error(status: StatusCode) -> bool {
     status == StatusCode::NOT_FOUND || status.is_server_error()
 }
 
-impl Receipt {
-    pub(crate) fn with(self, body: SiteBody) -> Counted {
-        Counted { body, receipt: self }
+impl ResponseReceipt {
+    pub(crate) fn into_counted(self, body: SiteBody) -> CountedBody {
+        CountedBody { body, receipt: self }
     }
 
-    fn handed_over(&mut self, bytes: usize, is_end: bool) {
+    fn record_sent(&mut self, bytes: usize, is_end: bool) {
         self.bytes += bytes as u64;
         if is_end || !self.is_counted || self.bytes >= limits::COUNTED_PART_BYTES {
             self.count();
@@ -193,18 +194,18 @@ impl Receipt {
         let requests = u64::from(!std::mem::replace(&mut self.is_counted, true));
         let bytes = std::mem::take(&mut self.bytes);
         if requests + bytes > 0 {
-            self.traffic.add(&mut self.answer, Count { requests, bytes });
+            self.traffic.add(&mut self.answer, TrafficCount { requests, bytes });
         }
     }
 }
 
-impl Drop for Receipt {
+impl Drop for ResponseReceipt {
     fn drop(&mut self) {
         self.count();
     }
 }
 
-impl Counted {
+impl CountedBody {
     pub(crate) fn left(&self) -> u64 {
         self.body.left()
     }
@@ -213,7 +214,7 @@ impl Counted {
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>, most: usize) -> Poll<Option<Result<Bytes, BodyError>>> {
         let next = ready!(self.body.poll_next(cx, most));
         if let Some(Ok(bytes)) = &next {
-            self.receipt.handed_over(bytes.len(), self.body.left() == 0);
+            self.receipt.record_sent(bytes.len(), self.body.left() == 0);
         }
         Poll::Ready(next)
     }
@@ -227,34 +228,34 @@ impl Counted {
     }
 
     /// Replaces the response and its body, as long as nothing was sent.
-    pub(crate) fn replaced(mut self, status: StatusCode, body: SiteBody) -> Self {
+    pub(crate) fn replace_with(mut self, status: StatusCode, body: SiteBody) -> Self {
         self.receipt.answer.status = status;
         self.receipt.answer.cache = CacheUse::None;
-        self.receipt.answer.served = Served::Other;
+        self.receipt.answer.served = ServedKind::Other;
         self.receipt.answer.is_own_file = false;
         self.body = body;
         self
     }
 }
 
-impl Traffic {
+impl TrafficCounter {
     pub(crate) fn country(&self, address: IpAddr) -> Country {
-        self.countries.of(address)
+        self.countries.find(address)
     }
 
     /// Counts the response to a request: immediately if it has no body, otherwise through the returned receipt.
     /// `is_own` returns whether a host belongs to the same site.
     pub(crate) fn follow(
         &'static self,
-        requested: Requested,
+        requested: CountedRequest,
         response: &Response<SiteBody>,
         is_own: impl Fn(&Site, &str) -> bool,
-    ) -> Option<Receipt> {
-        let mut answer = Box::new(Answer::of(requested, response, is_own));
+    ) -> Option<ResponseReceipt> {
+        let mut answer = Box::new(CountedResponse::new(requested, response, is_own));
         if response.body().left() == 0 {
-            self.add(&mut answer, Count { requests: 1, bytes: 0 });
+            self.add(&mut answer, TrafficCount { requests: 1, bytes: 0 });
             return None;
         }
-        Some(Receipt { traffic: self, answer, bytes: 0, is_counted: false })
+        Some(ResponseReceipt { traffic: self, answer, bytes: 0, is_counted: false })
     }
 }

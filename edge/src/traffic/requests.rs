@@ -18,16 +18,16 @@ use tokio::{
 use crate::limits;
 
 /// The requests that are not answered yet.
-pub(super) struct Requests {
+pub(super) struct TrafficRequests {
     redis: Redis,
     /// The id of this edge, sent as the reply.
     edge: String,
-    stages: Mutex<Stages>,
+    stages: Mutex<RequestStages>,
     arrived: Notify,
 }
 
 #[derive(Default)]
-struct Stages {
+struct RequestStages {
     /// Arrived after the last collection began.
     waiting: Vec<TrafficRequest>,
     /// Arrived before the collection in progress.
@@ -36,7 +36,7 @@ struct Stages {
     collected: Vec<TrafficRequest>,
 }
 
-impl Requests {
+impl TrafficRequests {
     /// Creates an empty list of the requests that arrive over `redis` for `edge`.
     pub(super) fn new(redis: Redis, edge: String) -> Self {
         Self { redis, edge, stages: Mutex::default(), arrived: Notify::new() }
@@ -75,13 +75,13 @@ impl Requests {
 
     pub(super) fn begin(&self) {
         let mut stages = self.stages();
-        let Stages { waiting, collecting, .. } = &mut *stages;
+        let RequestStages { waiting, collecting, .. } = &mut *stages;
         collecting.append(waiting);
     }
 
     pub(super) fn collected(&self) {
         let mut stages = self.stages();
-        let Stages { collecting, collected, .. } = &mut *stages;
+        let RequestStages { collecting, collected, .. } = &mut *stages;
         collected.append(collecting);
     }
 
@@ -90,7 +90,7 @@ impl Requests {
         std::mem::take(&mut self.stages().collected)
     }
 
-    pub(super) async fn answer(&self, requests: Vec<TrafficRequest>) {
+    pub(super) async fn reply(&self, requests: Vec<TrafficRequest>) {
         for request in requests {
             if let Err(error) = self.redis.publish(&request.reply_channel(), &self.edge).await {
                 tracing::debug!(%error, "a request for traffic gets no answer");
@@ -98,12 +98,12 @@ impl Requests {
         }
     }
 
-    fn stages(&self) -> MutexGuard<'_, Stages> {
+    fn stages(&self) -> MutexGuard<'_, RequestStages> {
         self.stages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Stages {
+impl RequestStages {
     /// Queues a request. Returns `false` if too many are queued.
     fn push(&mut self, request: TrafficRequest) -> bool {
         let has_room = self.waiting.len() + self.collecting.len() + self.collected.len() < limits::TRAFFIC_REQUESTS;

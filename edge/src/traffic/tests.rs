@@ -6,12 +6,12 @@ use std::{
 };
 
 use domain::{
-    Gate, OrgId, PayingAccount, ProjectId, Site, SiteKind, Timestamp, UserId,
-    traffic::{Count, EntryKind, HOUR, HourTraffic, OTHER, hour_of},
+    OrgId, PayingAccount, ProjectId, Site, SiteGate, SiteKind, Timestamp, UserId,
+    traffic::{HOUR, HourTraffic, OTHER, TrafficCount, TrafficEntryKind, hour_start},
 };
 use http::{Response, StatusCode};
 
-use super::{batch::divide, people::client::Client, *};
+use super::{batch::split_batches, people::client::RequestClient, *};
 use crate::http::{CacheUse, GateAnswer, SiteBody};
 
 /// A site of an account that has no other.
@@ -31,7 +31,7 @@ fn site_of(owner: PayingAccount, number: usize) -> Arc<Site> {
         deployment: None,
         live: None,
         kind: SiteKind::Live,
-        gate: Gate::Public,
+        gate: SiteGate::Public,
         access_version: 1,
         expires_at: None,
         suspended: None,
@@ -40,25 +40,33 @@ fn site_of(owner: PayingAccount, number: usize) -> Arc<Site> {
     })
 }
 
-fn traffic() -> &'static Traffic {
+fn traffic() -> &'static TrafficCounter {
     traffic_of(1)
 }
 
-fn traffic_of(threads: usize) -> &'static Traffic {
+fn traffic_of(threads: usize) -> &'static TrafficCounter {
     let clock = Clock::from_fn(now);
-    Traffic::new(threads, None, Agents::new(clock.clone()), clock).unwrap()
+    TrafficCounter::new(threads, None, AgentRegistry::new(clock.clone()), clock).unwrap()
 }
 
-fn requested(traffic: &Traffic, site: &Arc<Site>, uri: &str) -> Requested {
+fn requested(traffic: &TrafficCounter, site: &Arc<Site>, uri: &str) -> CountedRequest {
     let country = traffic.country(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let (host, path) = ("engine.example".into(), Some(uri.parse().unwrap()));
-    let client = Client { who: Who::Known(ClientKind::AUTOMATION), purpose: Purpose::Other, referer: None };
-    Requested { site: site.clone(), host, country, path, client }
+    let client = RequestClient {
+        who: ClientIdentity::Known(ClientKind::AUTOMATION),
+        purpose: FetchPurpose::Other,
+        referer: None,
+    };
+    CountedRequest { site: site.clone(), host, country, path, client }
 }
 
-fn follow(traffic: &'static Traffic, requested: Requested, answer: Response<SiteBody>) -> Option<Counted> {
+fn follow(
+    traffic: &'static TrafficCounter,
+    requested: CountedRequest,
+    answer: Response<SiteBody>,
+) -> Option<CountedBody> {
     let receipt = traffic.follow(requested, &answer, |_, host| host == "engine.example")?;
-    Some(receipt.with(answer.into_body()))
+    Some(receipt.into_counted(answer.into_body()))
 }
 
 fn answer(status: u16, mut body: SiteBody) -> Response<SiteBody> {
@@ -66,32 +74,32 @@ fn answer(status: u16, mut body: SiteBody) -> Response<SiteBody> {
     Response::builder().status(status).body(body).unwrap()
 }
 
-fn visit(traffic: &'static Traffic, site: &Arc<Site>, uri: &str, status: u16) {
+fn visit(traffic: &'static TrafficCounter, site: &Arc<Site>, uri: &str, status: u16) {
     assert!(follow(traffic, requested(traffic, site, uri), answer(status, SiteBody::empty())).is_none());
 }
 
 fn now() -> Timestamp {
-    hour_of(Timestamp::from_unix_millis(1_800_000_000_000))
+    hour_start(Timestamp::from_unix_millis(1_800_000_000_000))
 }
 
 /// Returns everything counted, in the batches that go to Postgres.
-fn batches(traffic: &Traffic) -> Vec<Vec<HourTraffic>> {
+fn batches(traffic: &TrafficCounter) -> Vec<Vec<HourTraffic>> {
     batches_of_hour(traffic, now())
 }
 
-fn batches_of_hour(traffic: &Traffic, hour: Timestamp) -> Vec<Vec<HourTraffic>> {
-    divide(traffic.collection(traffic.take(), hour).traffic).collect()
+fn batches_of_hour(traffic: &TrafficCounter, hour: Timestamp) -> Vec<Vec<HourTraffic>> {
+    split_batches(traffic.collection(traffic.take(), hour).traffic).collect()
 }
 
-fn of_kind(batches: &[Vec<HourTraffic>], kind: EntryKind) -> Vec<(String, Count)> {
+fn of_kind(batches: &[Vec<HourTraffic>], kind: TrafficEntryKind) -> Vec<(String, TrafficCount)> {
     let entries = batches.iter().flatten().flat_map(|part| &part.entries).filter(|entry| entry.kind == kind);
     let mut found: Vec<_> = entries.map(|entry| (entry.key.to_string(), entry.count)).collect();
     found.sort_by(|one, other| one.0.cmp(&other.0));
     found
 }
 
-fn requests(number: u64) -> Count {
-    Count { requests: number, bytes: 0 }
+fn requests(number: u64) -> TrafficCount {
+    TrafficCount { requests: number, bytes: 0 }
 }
 
 #[test]
@@ -104,11 +112,11 @@ fn paths_that_a_site_has_are_counted_apart_from_those_it_lacks() {
     gate.extensions_mut().insert(GateAnswer);
     drop(follow(traffic, requested(traffic, &site, "/gated"), gate));
     let batches = batches(traffic);
-    assert_eq!(of_kind(&batches, EntryKind::Path), [("/a".into(), requests(2)), ("/old".into(), requests(1))]);
+    assert_eq!(of_kind(&batches, TrafficEntryKind::Path), [("/a".into(), requests(2)), ("/old".into(), requests(1))]);
     let errors = [("404\t/none\t".into(), requests(1)), ("503\t/x\t".into(), requests(1))];
-    assert_eq!(of_kind(&batches, EntryKind::Error), errors);
-    assert_eq!(of_kind(&batches, EntryKind::Hostname), [("engine.example".into(), requests(7))]);
-    assert_eq!(of_kind(&batches, EntryKind::Country), [("XX".into(), requests(7))]);
+    assert_eq!(of_kind(&batches, TrafficEntryKind::Error), errors);
+    assert_eq!(of_kind(&batches, TrafficEntryKind::Hostname), [("engine.example".into(), requests(7))]);
+    assert_eq!(of_kind(&batches, TrafficEntryKind::Country), [("XX".into(), requests(7))]);
     assert_eq!(batches[0][0].sums.statuses, [1, 3, 2, 1, 0]);
 }
 
@@ -121,7 +129,7 @@ fn a_long_path_is_cut_between_characters() {
     for uri in [long.as_str(), &encoded, &format!("{encoded}/more")] {
         visit(traffic, &site, uri, 200);
     }
-    let paths = of_kind(&batches(traffic), EntryKind::Path);
+    let paths = of_kind(&batches(traffic), TrafficEntryKind::Path);
     assert_eq!(paths.len(), 2, "what differs beyond the cut is one: {paths:?}");
     assert!(paths.iter().all(|(path, _)| path.len() <= limits::COUNTED_PATH_BYTES && path.ends_with('…')));
 }
@@ -129,13 +137,13 @@ fn a_long_path_is_cut_between_characters() {
 #[tokio::test]
 async fn a_body_counts_with_the_bytes_that_were_taken_of_it() {
     let (traffic, site) = (traffic(), site(1));
-    let body = |len: usize| SiteBody::from(bytes::Bytes::from(vec![7; len])).found(CacheUse::Hit);
+    let body = |len: usize| SiteBody::from(bytes::Bytes::from(vec![7; len])).with_cache_use(CacheUse::Hit);
     let follow = |len| follow(traffic, requested(traffic, &site, "/"), answer(200, body(len))).unwrap();
-    let take = async |body: &mut Counted, most: usize| {
+    let take = async |body: &mut CountedBody, most: usize| {
         std::future::poll_fn(|cx| body.poll_next(cx, most)).await.unwrap().unwrap().len()
     };
     let sums = || batches(traffic).first().map(|batch| batch[0].sums).unwrap_or_default();
-    let counted = |sums: domain::traffic::Sums| (sums.requests, sums.bytes, sums.cache_hits);
+    let counted = |sums: domain::traffic::TrafficSums| (sums.requests, sums.bytes, sums.cache_hits);
     // Whole, in one piece.
     let mut whole = follow(1_000);
     take(&mut whole, 5_000).await;
@@ -157,7 +165,7 @@ async fn a_body_counts_with_the_bytes_that_were_taken_of_it() {
     drop(follow(1_000));
     assert_eq!(counted(sums()), (1, 0, 1));
     // Another response in its place.
-    drop(follow(1_000).replaced(StatusCode::SERVICE_UNAVAILABLE, SiteBody::empty()));
+    drop(follow(1_000).replace_with(StatusCode::SERVICE_UNAVAILABLE, SiteBody::empty()));
     let replaced = sums();
     assert_eq!((counted(replaced), replaced.statuses), ((1, 0, 0), [0, 0, 0, 1, 0]));
 }
@@ -171,8 +179,8 @@ fn made_up_paths_become_one_and_pages_stay() {
     }
     visit(traffic, &site, "/page", 200);
     let batches = batches(traffic);
-    assert_eq!(of_kind(&batches, EntryKind::Path), [("/page".into(), requests(1))]);
-    let missing = of_kind(&batches, EntryKind::Error);
+    assert_eq!(of_kind(&batches, TrafficEntryKind::Path), [("/page".into(), requests(1))]);
+    let missing = of_kind(&batches, TrafficEntryKind::Error);
     assert_eq!(missing.len(), limits::COUNTED_ERRORS + 1);
     assert_eq!(missing[0], (OTHER.into(), requests(made_up - limits::COUNTED_ERRORS as u64)));
     assert_eq!(batches.iter().flatten().map(|part| part.sums.requests).sum::<u64>(), made_up + 1);
@@ -198,10 +206,10 @@ fn keys_of_one_persons_organizations_leave_room_for_others() {
     let of = |site: &Site| -> Vec<HourTraffic> {
         batches.iter().flatten().filter(|part| part.project == site.project).cloned().collect()
     };
-    assert_eq!(of_kind(&[of(&modest)], EntryKind::Path), [("/page".into(), requests(1))]);
+    assert_eq!(of_kind(&[of(&modest)], TrafficEntryKind::Path), [("/page".into(), requests(1))]);
     let mut weight = 0;
     for site in &greedy {
-        let paths = of_kind(&[of(site)], EntryKind::Path);
+        let paths = of_kind(&[of(site)], TrafficEntryKind::Path);
         weight += paths.iter().map(|(path, _)| path.len()).sum::<usize>();
         assert_eq!(paths[0].0, OTHER);
         assert_eq!(paths.iter().map(|(_, count)| count.requests).sum::<u64>(), limits::COUNTED_PATHS as u64);
@@ -219,7 +227,7 @@ fn an_hour_has_as_many_keys_of_a_project_as_of_one_collection() {
         }
         visit(traffic, &site, "/0/0", 200);
         let batches = batches(traffic);
-        let paths = of_kind(&batches, EntryKind::Path);
+        let paths = of_kind(&batches, TrafficEntryKind::Path);
         let counted = paths.iter().map(|(_, count)| count.requests).sum::<u64>();
         assert_eq!(counted, most as u64 / 2 + 1, "each is counted, under whichever key");
         assert!(paths.iter().any(|(path, _)| path == "/0/0"), "what was sent before is no key more");
@@ -227,7 +235,7 @@ fn an_hour_has_as_many_keys_of_a_project_as_of_one_collection() {
     }
     assert_eq!(sent.len(), most);
     visit(traffic, &site, "/later", 200);
-    let paths = of_kind(&batches_of_hour(traffic, now() + HOUR), EntryKind::Path);
+    let paths = of_kind(&batches_of_hour(traffic, now() + HOUR), TrafficEntryKind::Path);
     assert_eq!(paths, [("/later".into(), requests(1))], "another hour has room");
 }
 
@@ -243,7 +251,7 @@ fn paths_that_one_page_answers_leave_room_for_the_sites_own() {
             visit_made_up(&format!("/{collection}/made-up/{number}"));
         }
         visit(traffic, &site, &format!("/{collection}/page"), 200);
-        let paths = of_kind(&batches(traffic), EntryKind::Path);
+        let paths = of_kind(&batches(traffic), TrafficEntryKind::Path);
         assert_eq!(paths.iter().map(|(_, count)| count.requests).sum::<u64>(), limits::COUNTED_PATHS as u64 + 1);
         assert_eq!(paths.iter().filter(|(path, _)| path == OTHER).count(), 1);
         assert!(paths.iter().any(|(path, _)| *path == format!("/{collection}/page")));
@@ -265,13 +273,13 @@ fn an_hour_has_as_many_keys_of_a_person_whatever_the_projects() {
                 visits += 1;
             }
         }
-        let paths = of_kind(&batches(traffic), EntryKind::Path);
+        let paths = of_kind(&batches(traffic), TrafficEntryKind::Path);
         sent += paths.iter().filter(|(path, _)| path != OTHER).count();
         counted += paths.iter().map(|(_, count)| count.requests).sum::<u64>();
     }
     assert_eq!((sent, counted), (limits::PAYER_PATHS, visits));
     visit(traffic, &modest, "/page", 200);
-    assert_eq!(of_kind(&batches(traffic), EntryKind::Path), [("/page".into(), requests(1))]);
+    assert_eq!(of_kind(&batches(traffic), TrafficEntryKind::Path), [("/page".into(), requests(1))]);
 }
 
 #[test]

@@ -8,9 +8,10 @@ use db::stats::traffic;
 use domain::{
     Clock,
     traffic::{
-        AgentKey, Count, Entry, EntryKind, ErrorKey, HourTraffic, Sums, ViewKey, hour_of,
-        sketch::Register,
-        visitors::{Evidence, VisitorClass},
+        AgentKey, ErrorKey, HourTraffic, TrafficCount, TrafficEntry, TrafficEntryKind, TrafficSums, ViewKey,
+        hour_start,
+        sketch::SketchRegister,
+        visitors::{ClassEvidence, VisitorClass},
     },
 };
 
@@ -33,9 +34,9 @@ const REQUESTS_OF_A_VISITOR: usize = 10;
 /// What was counted of a project.
 #[derive(Default)]
 struct Counted {
-    sums: Sums,
-    entries: HashMap<(EntryKind, String), Count>,
-    visitors: Vec<Register>,
+    sums: TrafficSums,
+    entries: HashMap<(TrafficEntryKind, String), TrafficCount>,
+    visitors: Vec<SketchRegister>,
 }
 
 /// Chooses what is asked for.
@@ -51,7 +52,7 @@ struct Visits {
 impl Visits {
     /// Returns what an edge counts of so many requests.
     fn count(&mut self, ids: &[ProjectId], requests: usize) -> Vec<HourTraffic> {
-        let hour = hour_of(Clock::system().now());
+        let hour = hour_start(Clock::system().now());
         let mut counted: HashMap<usize, Counted> = HashMap::new();
         for number in 0..requests {
             let project = self.projects.pick(&mut self.dice);
@@ -59,7 +60,7 @@ impl Visits {
             let path = format!("/articles/{}/index", self.paths.pick(&mut self.dice));
             let country = format!("C{}", self.countries.pick(&mut self.dice));
             let hostname = format!("site{project}.example");
-            let one = Count { requests: 1, bytes: 12_000 };
+            let one = TrafficCount { requests: 1, bytes: 12_000 };
             let mut add = |kind, key: String| entries.entry((kind, key)).or_default().add(one);
             let place = self.dice.roll();
             // Of twenty requests one finds nothing, six are of agents, three are of pages that people view.
@@ -69,13 +70,16 @@ impl Visits {
             } else {
                 (VisitorClass::AiTraining, format!("Agent{}", self.agents.pick(&mut self.dice)))
             };
-            add(EntryKind::Agent, AgentKey { class, agent: &agent, evidence: Evidence::Behaviour }.encode());
-            add(EntryKind::Hostname, hostname.clone());
-            add(EntryKind::Country, country.clone());
+            add(
+                TrafficEntryKind::Agent,
+                AgentKey { class, agent: &agent, evidence: ClassEvidence::Behaviour }.encode(),
+            );
+            add(TrafficEntryKind::Hostname, hostname.clone());
+            add(TrafficEntryKind::Country, country.clone());
             if place > 0.95 {
-                add(EntryKind::Error, ErrorKey { status: 404, path: &path, referrer: "" }.encode());
+                add(TrafficEntryKind::Error, ErrorKey { status: 404, path: &path, referrer: "" }.encode());
             } else {
-                add(EntryKind::Path, path.clone());
+                add(TrafficEntryKind::Path, path.clone());
             }
             if (0.3..0.45).contains(&place) {
                 let referrer = match self.referrers.pick(&mut self.dice) {
@@ -83,14 +87,14 @@ impl Visits {
                     host => format!("host{host}.example"),
                 };
                 let view = ViewKey { path: &path, referrer: &referrer, country: &country, hostname: &hostname };
-                add(EntryKind::View, view.encode());
+                add(TrafficEntryKind::View, view.encode());
                 sums.pageviews += 1;
             }
             if !person {
-                add(EntryKind::AgentPage, agent);
+                add(TrafficEntryKind::AgentPage, agent);
             }
             if number % REQUESTS_OF_A_VISITOR == 0 {
-                visitors.push(Register::of(self.dice.bits()));
+                visitors.push(SketchRegister::from_hash(self.dice.bits()));
             }
             sums.requests += 1;
             sums.bytes += one.bytes;
@@ -99,7 +103,7 @@ impl Visits {
             sums.people_bytes += if person { one.bytes } else { 0 };
         }
         let parts = counted.into_iter().map(|(project, Counted { sums, entries, visitors })| {
-            let entries = entries.into_iter().map(|((kind, key), count)| Entry { kind, key: key.into(), count });
+            let entries = entries.into_iter().map(|((kind, key), count)| TrafficEntry { kind, key: key.into(), count });
             HourTraffic { hour, project: ids[project].clone(), sums, entries: entries.collect(), visitors }
         });
         parts.collect()

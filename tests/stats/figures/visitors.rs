@@ -7,8 +7,8 @@ use domain::{
     Clock,
     month::midnight,
     traffic::{
-        HourTraffic, Sums, hour_of,
-        sketch::{Register, Sketch},
+        HourTraffic, TrafficSums, hour_start,
+        sketch::{SketchRegister, VisitorSketch},
     },
 };
 
@@ -22,14 +22,14 @@ const EDGES: u64 = 3;
 /// Sends the visitors of a day through PostgreSQL, as three edges see them, and returns what its row says.
 async fn counted(db: &PgPool, project: &ProjectId, truth: u64, number: i64) -> i64 {
     let salt = RandomState::new();
-    let yesterday = hour_of(Clock::system().now()) - Duration::from_hours(24);
+    let yesterday = hour_start(Clock::system().now()) - Duration::from_hours(24);
     for edge in 0..EDGES {
         // An edge sends what changes its own sketch. Every other visitor reaches all of them.
-        let mut sketch = Sketch::default();
+        let mut sketch = VisitorSketch::default();
         let seen = (0..truth).filter(|visitor| visitor % 2 == 0 || visitor % EDGES == edge);
-        let registers = seen.map(|visitor| Register::of(salt.hash_one(visitor)));
-        let visitors: Vec<Register> = registers.filter(|register| sketch.add(*register)).collect();
-        let sums = Sums { requests: 1, ..Sums::default() };
+        let registers = seen.map(|visitor| SketchRegister::from_hash(salt.hash_one(visitor)));
+        let visitors: Vec<SketchRegister> = registers.filter(|register| sketch.add(*register)).collect();
+        let sums = TrafficSums { requests: 1, ..TrafficSums::default() };
         let part = HourTraffic { hour: yesterday, project: project.clone(), sums, entries: Vec::new(), visitors };
         assert!(traffic::record(db, &format!("edge{edge}"), number, &[part]).await.unwrap());
     }

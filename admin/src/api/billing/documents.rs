@@ -12,7 +12,7 @@ use db::{
     permits::Admin,
 };
 use domain::{Account, InvoiceId, Timestamp};
-use secrets::{MasterKey, Purpose};
+use secrets::{KeyPurpose, MasterKey};
 use serde::Deserialize;
 
 use crate::{
@@ -26,7 +26,7 @@ const LINK_LIFE: Duration = Duration::from_mins(5);
 
 /// The invoice in a path.
 #[derive(Debug, Deserialize)]
-pub struct Named {
+pub struct InvoicePath {
     id: InvoiceId,
 }
 
@@ -44,7 +44,7 @@ pub struct Named {
 pub async fn pdf_of_user(
     State(app): State<App>,
     caller: CliUser,
-    Path(Named { id }): Path<Named>,
+    Path(InvoicePath { id }): Path<InvoicePath>,
 ) -> Result<Json<DocumentLink>, ApiError> {
     link(&app, &caller.user.id.clone().into(), id, DocumentForm::Pdf).await
 }
@@ -67,7 +67,7 @@ pub async fn pdf_of_user(
 pub async fn pdf_of_org(
     State(app): State<App>,
     OrgAccess(org): OrgAccess<Admin>,
-    Path(Named { id }): Path<Named>,
+    Path(InvoicePath { id }): Path<InvoicePath>,
 ) -> Result<Json<DocumentLink>, ApiError> {
     link(&app, &org.id.clone().into(), id, DocumentForm::Pdf).await
 }
@@ -84,10 +84,10 @@ pub async fn pdf_of_org(
 pub async fn xml_of_user(
     State(app): State<App>,
     caller: CliUser,
-    Path(Named { id }): Path<Named>,
+    Path(InvoicePath { id }): Path<InvoicePath>,
     Query(query): Query<XmlQuery>,
 ) -> Result<Json<DocumentLink>, ApiError> {
-    link(&app, &caller.user.id.clone().into(), id, form_of(&query)).await
+    link(&app, &caller.user.id.clone().into(), id, document_form(&query)).await
 }
 
 /// Creates a link to the XML (EN 16931) of an organization's invoice that works for five minutes.
@@ -107,10 +107,10 @@ pub async fn xml_of_user(
 pub async fn xml_of_org(
     State(app): State<App>,
     OrgAccess(org): OrgAccess<Admin>,
-    Path(Named { id }): Path<Named>,
+    Path(InvoicePath { id }): Path<InvoicePath>,
     Query(query): Query<XmlQuery>,
 ) -> Result<Json<DocumentLink>, ApiError> {
-    link(&app, &org.id.clone().into(), id, form_of(&query)).await
+    link(&app, &org.id.clone().into(), id, document_form(&query)).await
 }
 
 /// Fetches the document that a link points to.
@@ -131,7 +131,7 @@ pub async fn by_link(State(app): State<App>, Path(link): Path<String>) -> Result
         let message = "This link has ended, or was never made; ask for a new one where your invoices are listed.";
         ApiError::new(Code::NotFound, message)
     };
-    let link = Link::parse(&link, &app.master_key, app.clock.now()).ok_or_else(gone)?;
+    let link = SignedLink::parse(&link, &app.master_key, app.clock.now()).ok_or_else(gone)?;
     let document = documents::find(&app.db, &link.invoice, link.form).await?.ok_or_else(gone)?;
     let (kind, ending) = match link.form {
         DocumentForm::Pdf => ("application/pdf", ".pdf"),
@@ -158,13 +158,13 @@ async fn link(
         let message = "The documents of this invoice are still being made; ask again in a minute.";
         return Err(ApiError::new(Code::NotFound, message));
     }
-    let link = Link { invoice, form, ends_at: (app.clock.now() + LINK_LIFE).unix_seconds() };
+    let link = SignedLink { invoice, form, ends_at: (app.clock.now() + LINK_LIFE).unix_seconds() };
     let base = app.config.site.base_url.as_str().trim_end_matches('/');
-    let url = format!("{base}/documents/{}", link.signed(&app.master_key));
+    let url = format!("{base}/documents/{}", link.encode(&app.master_key));
     Ok(Json(DocumentLink { url, expires_at: Timestamp::from_unix_millis(link.ends_at * 1_000) }))
 }
 
-fn form_of(query: &XmlQuery) -> DocumentForm {
+fn document_form(query: &XmlQuery) -> DocumentForm {
     match query.format.unwrap_or_default() {
         XmlFormat::Cii => DocumentForm::Cii,
         XmlFormat::Ubl => DocumentForm::Ubl,
@@ -172,21 +172,21 @@ fn form_of(query: &XmlQuery) -> DocumentForm {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Link {
+struct SignedLink {
     invoice: InvoiceId,
     form: DocumentForm,
     ends_at: i64,
 }
 
-impl Link {
-    fn claim(&self) -> String {
+impl SignedLink {
+    fn signed_text(&self) -> String {
         format!("{}.{}.{}", self.invoice, self.form.as_str(), self.ends_at)
     }
 
     /// Returns the last segment of the link's address.
-    fn signed(&self, key: &MasterKey) -> String {
-        let claim = self.claim();
-        let signature = key.sign(Purpose::DocumentLinks, claim.as_bytes());
+    fn encode(&self, key: &MasterKey) -> String {
+        let claim = self.signed_text();
+        let signature = key.sign(KeyPurpose::DocumentLinks, claim.as_bytes());
         format!("{claim}.{}", hex::encode(signature))
     }
 
@@ -195,7 +195,7 @@ impl Link {
         let (claim, signature) = text.rsplit_once('.')?;
         let mut given = [0; secrets::signatures::SIGNATURE_LEN];
         hex::decode_to_slice(signature, &mut given).ok()?;
-        if !key.is_signature(Purpose::DocumentLinks, claim.as_bytes(), &given) {
+        if !key.is_signature(KeyPurpose::DocumentLinks, claim.as_bytes(), &given) {
             return None;
         }
         let mut parts = claim.split('.');
@@ -219,11 +219,11 @@ mod tests {
     fn a_link_is_good_until_it_ends_and_only_as_it_was_made() {
         let (key, other) = (MasterKey::generate(), MasterKey::generate());
         for form in DocumentForm::ALL {
-            let link = Link { invoice: InvoiceId::new(at(0)), form, ends_at: 1_000 };
-            let text = link.signed(&key);
-            assert_eq!(Link::parse(&text, &key, at(999)).as_ref(), Some(&link));
-            assert_eq!(Link::parse(&text, &key, at(1_000)), None, "at its end");
-            assert_eq!(Link::parse(&text, &other, at(999)), None, "signed by others");
+            let link = SignedLink { invoice: InvoiceId::new(at(0)), form, ends_at: 1_000 };
+            let text = link.encode(&key);
+            assert_eq!(SignedLink::parse(&text, &key, at(999)).as_ref(), Some(&link));
+            assert_eq!(SignedLink::parse(&text, &key, at(1_000)), None, "at its end");
+            assert_eq!(SignedLink::parse(&text, &other, at(999)), None, "signed by others");
             for changed in [
                 text.replace(".1000.", ".2000."),
                 text.replace(form.as_str(), if form == DocumentForm::Pdf { "ubl" } else { "pdf" }),
@@ -234,7 +234,7 @@ mod tests {
                 text.split('.').next_back().unwrap().to_owned(),
                 String::new(),
             ] {
-                assert_eq!(Link::parse(&changed, &key, at(999)), None, "{changed}");
+                assert_eq!(SignedLink::parse(&changed, &key, at(999)), None, "{changed}");
             }
         }
     }

@@ -15,7 +15,7 @@ use crate::{
     app::App,
     auth::{CliUser, OrgAccess},
     error::ApiError,
-    extract::{Json, Paged},
+    extract::{Json, PageQuery},
 };
 
 pub(super) const CURRENCY: &str = "EUR";
@@ -29,7 +29,7 @@ pub(super) const CURRENCY: &str = "EUR";
 pub async fn of_user(
     State(app): State<App>,
     caller: CliUser,
-    page: Paged<InvoiceId>,
+    page: PageQuery<InvoiceId>,
 ) -> Result<Json<InvoiceList>, ApiError> {
     list(&app, &caller.user.id.into(), &page).await
 }
@@ -46,14 +46,14 @@ pub async fn of_user(
 pub async fn of_org(
     State(app): State<App>,
     OrgAccess(org): OrgAccess<Admin>,
-    page: Paged<InvoiceId>,
+    page: PageQuery<InvoiceId>,
 ) -> Result<Json<InvoiceList>, ApiError> {
     list(&app, &org.id.clone().into(), &page).await
 }
 
-async fn list(app: &App, account: &Account, page: &Paged<InvoiceId>) -> Result<Json<InvoiceList>, ApiError> {
+async fn list(app: &App, account: &Account, page: &PageQuery<InvoiceId>) -> Result<Json<InvoiceList>, ApiError> {
     let mut rows = invoices::page(&app.db, account, page.before.as_ref(), page.rows()).await?;
-    let next_cursor = page.cut(&mut rows, |row| row.id.to_string());
+    let next_cursor = page.truncate(&mut rows, |row| row.id.to_string());
     Ok(Json(InvoiceList { invoices: rows.into_iter().map(view).collect(), next_cursor }))
 }
 

@@ -10,7 +10,7 @@ use axum::{
 };
 use bytes::Bytes;
 use db::{
-    billing::ledger::{self, Entry},
+    billing::ledger::{self, LedgerEntry},
     permits::Admin,
 };
 use domain::{Account, Timestamp, billing::Cents};
@@ -66,7 +66,7 @@ pub async fn of_org(State(app): State<App>, OrgAccess(org): OrgAccess<Admin>) ->
 }
 
 async fn export(app: &App, account: Account, file_name: &str) -> Result<Response, ApiError> {
-    let mut export = Export { db: app.db.clone(), account, until: app.clock.now(), last: None, has_ended: false };
+    let mut export = LedgerExport { db: app.db.clone(), account, until: app.clock.now(), last: None, has_ended: false };
     // Before the response starts, so that a read error can still be reported.
     let mut first = export.next_batch().await?.unwrap_or_default();
     first.insert_str(0, HEADINGS);
@@ -85,15 +85,15 @@ async fn export(app: &App, account: Account, file_name: &str) -> Result<Response
     Ok((headers, Body::from_stream(rows)).into_response())
 }
 
-struct Export {
+struct LedgerExport {
     db: PgPool,
     account: Account,
     until: Timestamp,
-    last: Option<Entry>,
+    last: Option<LedgerEntry>,
     has_ended: bool,
 }
 
-impl Export {
+impl LedgerExport {
     /// Returns the next batch of rows, or `None` after the last.
     async fn next_batch(&mut self) -> Result<Option<String>, sqlx::Error> {
         if self.has_ended {
@@ -110,7 +110,7 @@ impl Export {
     }
 }
 
-fn write_row(entry: &Entry, into: &mut String) {
+fn write_row(entry: &LedgerEntry, into: &mut String) {
     let amount = |amount: Option<Cents>| amount.map(Cents::decimal).unwrap_or_default();
     let of = |is_wanted: bool| amount(is_wanted.then_some(entry.total));
     let is_document = entry.kind.is_document();

@@ -5,10 +5,10 @@ use axum::extract::State;
 use db::{
     billing::{
         invoices,
-        overview::{self, Usage},
+        overview::{self, AccountUsage},
         plan::{self, ChargedPlan},
         profiles, subscriptions,
-        usage::{self, Holdings},
+        usage::{self, AccountHoldings},
     },
     permits::Admin,
 };
@@ -53,15 +53,15 @@ pub async fn of_org(
 }
 
 async fn overview(app: &App, account: &Account) -> Result<BillingOverview, ApiError> {
-    let ChargedPlan { subscribed, charged } = plan::charged(&app.db, account).await?;
-    let limits = app.plans().paid_limits_of(subscribed.as_deref(), charged.as_deref());
+    let ChargedPlan { subscribed, charged } = plan::charged_plan(&app.db, account).await?;
+    let limits = app.plans().paid_limits_for(subscribed.as_deref(), charged.as_deref());
     let shared = match account {
         Account::Org(org) if subscribed.is_none() => overview::shared_usage(&app.db, org, app.clock.now()).await?,
         _ => None,
     };
     let plan = subscribed.or_else(|| app.plans().default_plan().map(|(id, _)| id.to_owned()));
     let used = overview::usage(&app.db, account, app.clock.now()).await?;
-    let Holdings { stored_bytes, orgs, .. } = usage::holdings(&app.db, account, app.clock.now()).await?;
+    let AccountHoldings { stored_bytes, orgs, .. } = usage::holdings(&app.db, account, app.clock.now()).await?;
     let latest = invoices::page(&app.db, account, None, LATEST_INVOICES).await?;
     let catalog = app.plans().by_price().into_iter().map(|(id, plan)| CatalogPlan {
         id: id.to_owned(),
@@ -89,7 +89,7 @@ async fn overview(app: &App, account: &Account) -> Result<BillingOverview, ApiEr
     })
 }
 
-fn view_usage(used: Usage) -> PlanUsage {
+fn view_usage(used: AccountUsage) -> PlanUsage {
     PlanUsage {
         projects: used.projects,
         domains: used.domains,
@@ -102,7 +102,7 @@ fn view_usage(used: Usage) -> PlanUsage {
     }
 }
 
-fn view_upcoming(upcoming: billing::Upcoming) -> NextInvoice {
+fn view_upcoming(upcoming: billing::UpcomingCharge) -> NextInvoice {
     NextInvoice {
         charged_at: upcoming.charged_at,
         plan: upcoming.plan,

@@ -5,14 +5,14 @@ use std::time::Duration;
 use api::billing::{BillingProfile, SaveBillingProfile};
 use axum::extract::State;
 use db::{
-    audit::Entry,
-    billing::profiles::{self, Profile},
+    audit::NewAuditEntry,
+    billing::profiles::{self, InvoiceProfile},
     permits::{self, Owner},
 };
 use domain::{
     Account, Timestamp,
     audit::Action,
-    billing::vat::{VatNumber, VatStatus, prefix_of},
+    billing::vat::{VatNumber, VatStatus, prefix_for},
 };
 use sqlx::PgConnection;
 
@@ -23,7 +23,7 @@ use crate::{
     error::{ApiError, Code},
     extract::Json,
     rates::Bucket,
-    vat::{Asker, Unavailable, VatAnswer, VatError},
+    vat::{CheckQueue, RegistryUnavailable, VatAnswer, VatError},
     vat_checks,
 };
 
@@ -86,7 +86,7 @@ pub async fn save_of_org(
     let now = change.now();
     let org = permits::lock(&mut change, org).await?;
     let profile = store(&mut change, account, body, answer, now).await?;
-    let entry = Entry::of_org(Action::BillingProfile, &org.id, &org.name)
+    let entry = NewAuditEntry::for_org(Action::BillingProfile, &org.id, &org.name)
         .with("country", profile.country.as_str())
         .with("vat_number", profile.vat_number.as_ref().map(VatNumber::as_str))
         .with("vat_status", profile.vat_status.map(VatStatus::as_str));
@@ -96,12 +96,12 @@ pub async fn save_of_org(
 }
 
 /// Converts billing details to their API view.
-pub fn view(profile: Profile) -> BillingProfile {
+pub fn view(profile: InvoiceProfile) -> BillingProfile {
     let vat_valid = match profile.vat_status {
         None | Some(VatStatus::Pending) => None,
         Some(status) => Some(status == VatStatus::Valid),
     };
-    let Profile { name, country, vat_number, address, .. } = profile;
+    let InvoiceProfile { name, country, vat_number, address, .. } = profile;
     BillingProfile { name, country, vat_number, vat_valid, address }
 }
 
@@ -114,11 +114,11 @@ async fn check(
     wanted: &SaveBillingProfile,
 ) -> Result<Option<Result<VatAnswer, VatError>>, ApiError> {
     let Some(number) = &wanted.vat_number else { return Ok(None) };
-    if !number.is_of(wanted.country) {
+    if !number.is_from(wanted.country) {
         return Err(other_country(number, wanted));
     }
     // Counted per person, because organizations are free to create.
-    let (person, asker) = (&caller.user.id, Asker::Person(&caller.user.id));
+    let (person, asker) = (&caller.user.id, CheckQueue::Person(&caller.user.id));
     let is_allowed = async || app.rate_limits.count(Bucket::VatNumber, person.as_str()).await.check();
     let before = profiles::find(&app.db, account).await?;
     if let Some(before) = before.filter(|before| before.vat_number.as_ref() == Some(number)) {
@@ -136,14 +136,14 @@ async fn check(
     is_allowed().await?;
     match app.vat.check(number, asker).await {
         Ok(VatAnswer::Unknown) => Err(not_found(number)),
-        Err(VatError::Unavailable(reason @ Unavailable::Registry(_))) => Err(ApiError::new(
+        Err(VatError::Unavailable(reason @ RegistryUnavailable::Registry(_))) => Err(ApiError::new(
             Code::VatRegistryUnavailable,
             "The EU's VAT registry does not answer at the moment, so nothing was stored; try again in some minutes, or leave \
              `vat_number` out for now.",
         )
         .retry_after(TRY_AGAIN)
         .caused_by(reason)),
-        Err(VatError::Busy(_)) => Err(bounds::too_much()),
+        Err(VatError::Busy(_)) => Err(bounds::overloaded()),
         answer => Ok(Some(answer)),
     }
 }
@@ -154,11 +154,11 @@ async fn store(
     wanted: SaveBillingProfile,
     answer: Option<Result<VatAnswer, VatError>>,
     now: Timestamp,
-) -> Result<Profile, sqlx::Error> {
+) -> Result<InvoiceProfile, sqlx::Error> {
     let before = profiles::lock(conn, &account).await?;
     let SaveBillingProfile { name, country, vat_number, address } = wanted;
     let has_number = vat_number.is_some();
-    let unchecked = Profile {
+    let unchecked = InvoiceProfile {
         account,
         name,
         country,
@@ -175,10 +175,10 @@ async fn store(
         updated_at: now,
     };
     let profile = match (answer, before) {
-        (Some(answer), _) => vat_checks::after(&unchecked, answer, now),
+        (Some(answer), _) => vat_checks::apply_answer(&unchecked, answer, now),
         (None, Some(before)) if has_number && before.vat_number == unchecked.vat_number => {
-            let Profile { name, country, address, updated_at, .. } = unchecked;
-            Profile { name, country, address, updated_at, ..before }
+            let InvoiceProfile { name, country, address, updated_at, .. } = unchecked;
+            InvoiceProfile { name, country, address, updated_at, ..before }
         }
         (None, _) => unchecked,
     };
@@ -196,7 +196,7 @@ fn not_found(number: &VatNumber) -> ApiError {
 
 fn other_country(number: &VatNumber, wanted: &SaveBillingProfile) -> ApiError {
     let (found, country) = (number.prefix(), wanted.country);
-    ApiError::invalid(match prefix_of(country) {
+    ApiError::invalid(match prefix_for(country) {
         Some(prefix) => format!(
             "`vat_number` begins with {found}, but numbers of `country` {country} begin with {prefix}; correct one of them."
         ),

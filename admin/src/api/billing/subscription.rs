@@ -8,7 +8,7 @@ use domain::{Account, billing::subscription::SubscriptionStatus};
 use crate::{
     app::App,
     auth::{CliUser, OrgAccess},
-    billing::{self, Changed, Payer},
+    billing::{self, BillingPermit, PlanChangeTime},
     error::ApiError,
     extract::Json,
 };
@@ -60,7 +60,12 @@ pub async fn checkout_of_org(
     checkout(&app, &caller, &org.into(), &body).await
 }
 
-async fn checkout(app: &App, caller: &CliUser, payer: &Payer, body: &ChoosePlan) -> Result<Json<Checkout>, ApiError> {
+async fn checkout(
+    app: &App,
+    caller: &CliUser,
+    payer: &BillingPermit,
+    body: &ChoosePlan,
+) -> Result<Json<Checkout>, ApiError> {
     // Counted per person, because organizations are free to create.
     let _turn = app.bounds.checkout(&caller.user.id.clone().into()).await?;
     let page = billing::checkout(app, caller.actor(), payer, &body.plan).await?;
@@ -114,11 +119,16 @@ pub async fn change_of_org(
     change(&app, caller.actor(), &org.into(), body).await
 }
 
-async fn change(app: &App, actor: Actor<'_>, payer: &Payer, body: ChoosePlan) -> Result<Json<ChangedPlan>, ApiError> {
+async fn change(
+    app: &App,
+    actor: Actor<'_>,
+    payer: &BillingPermit,
+    body: ChoosePlan,
+) -> Result<Json<ChangedPlan>, ApiError> {
     let changed = billing::change_plan(app, actor, payer, &body.plan).await?;
     let (takes_effect, applies_at) = match changed {
-        Changed::Immediately => (TakesEffect::Immediately, app.clock.now()),
-        Changed::AtRenewal(at) => (TakesEffect::AtRenewal, at),
+        PlanChangeTime::Immediately => (TakesEffect::Immediately, app.clock.now()),
+        PlanChangeTime::AtRenewal(at) => (TakesEffect::AtRenewal, at),
     };
     Ok(Json(ChangedPlan { ok: true, plan: body.plan, takes_effect, applies_at }))
 }
@@ -134,9 +144,9 @@ async fn change(app: &App, actor: Actor<'_>, payer: &Payer, body: ChoosePlan) ->
     }))),
 )]
 pub async fn cancel_of_user(State(app): State<App>, caller: CliUser) -> Result<Json<Subscription>, ApiError> {
-    let payer = Payer::from(caller.user.id.clone());
+    let payer = BillingPermit::from(caller.user.id.clone());
     billing::cancel(&app, caller.actor(), &payer).await?;
-    current(&app, payer.account()).await
+    find_current(&app, payer.account()).await
 }
 
 /// Cancels an organization's subscription: it ends with the paid month, and its plan becomes the free one.
@@ -156,9 +166,9 @@ pub async fn cancel_of_org(
     caller: CliUser,
     OrgAccess(org): OrgAccess<Owner>,
 ) -> Result<Json<Subscription>, ApiError> {
-    let payer = Payer::from(org);
+    let payer = BillingPermit::from(org);
     billing::cancel(&app, caller.actor(), &payer).await?;
-    current(&app, payer.account()).await
+    find_current(&app, payer.account()).await
 }
 
 /// Resumes your cancelled subscription, so that it renews.
@@ -170,9 +180,9 @@ pub async fn cancel_of_org(
     }))),
 )]
 pub async fn resume_of_user(State(app): State<App>, caller: CliUser) -> Result<Json<Subscription>, ApiError> {
-    let payer = Payer::from(caller.user.id.clone());
+    let payer = BillingPermit::from(caller.user.id.clone());
     billing::resume(&app, caller.actor(), &payer).await?;
-    current(&app, payer.account()).await
+    find_current(&app, payer.account()).await
 }
 
 /// Resumes an organization's cancelled subscription, so that it renews.
@@ -190,13 +200,13 @@ pub async fn resume_of_org(
     caller: CliUser,
     OrgAccess(org): OrgAccess<Owner>,
 ) -> Result<Json<Subscription>, ApiError> {
-    let payer = Payer::from(org);
+    let payer = BillingPermit::from(org);
     billing::resume(&app, caller.actor(), &payer).await?;
-    current(&app, payer.account()).await
+    find_current(&app, payer.account()).await
 }
 
 /// Returns the subscription after it was cancelled or resumed, even if it has ended.
-async fn current(app: &App, account: &Account) -> Result<Json<Subscription>, ApiError> {
+async fn find_current(app: &App, account: &Account) -> Result<Json<Subscription>, ApiError> {
     let subscription = subscriptions::latest(&app.db, account).await?;
     Ok(Json(view(subscription.ok_or_else(|| ApiError::not_found("subscription"))?)))
 }

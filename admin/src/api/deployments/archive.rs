@@ -17,23 +17,23 @@ use db::{
 };
 use domain::{DeploymentId, Timestamp};
 use futures_util::{Stream, stream};
-use packs::{ArchiveForm, ExportError, Sink, UploadedFiles, write_archive};
+use packs::{ArchiveSink, DownloadFormat, ExportError, UploadedFiles, write_archive};
 use tokio::{
     sync::{mpsc, oneshot},
     time::timeout,
 };
 
 use super::{
-    Named,
-    files::{require_files, unreadable},
+    DeploymentPath,
+    files::{read_error, require_files},
 };
 use crate::{
     app::App,
     auth::{
         Caller, ProjectAccess,
-        second_look::{self, Subject},
+        second_look::{self, AccessSubject},
     },
-    bounds::{AccountTurn, DOWNLOAD_PAUSE, Downloads},
+    bounds::{AccountPermit, DOWNLOAD_PAUSE, DownloadPermits},
     error::{ApiError, Code},
     extract::{Path, Query},
     metrics,
@@ -73,15 +73,15 @@ pub async fn download(
     State(app): State<App>,
     ProjectAccess(project): ProjectAccess<Member>,
     caller: Caller,
-    Path(Named { id }): Path<Named>,
+    Path(DeploymentPath { id }): Path<DeploymentPath>,
     Query(ArchiveQuery { format }): Query<ArchiveQuery>,
 ) -> Result<Response, ApiError> {
     let format = format.unwrap_or_default();
-    let row = deployments::find(&app.db, &project, &id).await?.ok_or_else(gone)?;
+    let row = deployments::find(&app.db, &project, &id).await?.ok_or_else(no_such_deployment)?;
     require_files(&app, &project, &id).await?;
     let payer = project.payer();
     app.rate_limits.count(Bucket::Download, payer.person_or_account()).await.check()?;
-    let turn = app.bounds.downloads().begin(&payer).await?;
+    let turn = app.bounds.downloads().acquire(&payer).await?;
     let listing = app.bounds.listing(&payer).await?;
     let (store, read_id) = (app.store.clone(), id.clone());
     // A separate task: reading a manifest holds memory, and so the permit, even after the client disconnects.
@@ -89,14 +89,14 @@ pub async fn download(
         let _listing = listing;
         Ok(async {
             let mut files = store.uploaded(&read_id).await?;
-            files.look().await?;
+            files.prefetch().await?;
             Ok(files)
         }
         .await)
     });
     let files = match opening.await? {
         Ok(files) => files,
-        Err(error) => return Err(unreadable(&app, &project, &id, error).await),
+        Err(error) => return Err(read_error(&app, &project, &id, error).await),
     };
     let name = format!("attachment; filename=\"{}-{id}.{}\"", project.name, format.extension());
     let headers = [
@@ -105,12 +105,12 @@ pub async fn download(
         (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
         (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
     ];
-    let body = Body::from_stream(send(&app, (caller, project), id, files, format, row.created_at, turn));
+    let body = Body::from_stream(stream_archive(&app, (caller, project), id, files, format, row.created_at, turn));
     Ok((headers, body).into_response())
 }
 
 /// The error for a deployment that does not exist or no longer exists.
-fn gone() -> ApiError {
+fn no_such_deployment() -> ApiError {
     ApiError::new(
         Code::NotFound,
         "The project has no such deployment: it was deleted, or has expired. The list of deployments says which can be downloaded.",
@@ -125,38 +125,38 @@ const fn content_type(format: ArchiveFormat) -> &'static str {
 }
 
 /// Spawns the task that creates the archive. The task holds the permit until it ends.
-fn send(
+fn stream_archive(
     app: &App,
     (caller, project): (Caller, ProjectPermit<Member>),
     id: DeploymentId,
     mut files: UploadedFiles,
     format: ArchiveFormat,
     date: Timestamp,
-    turn: AccountTurn,
-) -> impl Stream<Item = Result<Bytes, BrokeOff>> + Send + use<> {
+    turn: AccountPermit,
+) -> impl Stream<Item = Result<Bytes, DownloadAbortedError>> + Send + use<> {
     let (to, parts) = mpsc::channel(PARTS_AHEAD);
     let (done, is_whole) = oneshot::channel();
     let form = match format {
-        ArchiveFormat::TarGz => ArchiveForm::TarGz,
-        ArchiveFormat::Zip => ArchiveForm::Zip,
+        ArchiveFormat::TarGz => DownloadFormat::TarGz,
+        ArchiveFormat::Zip => DownloadFormat::Zip,
     };
-    let longest = Downloads::longest(files.bytes());
+    let longest = DownloadPermits::max_duration(files.bytes());
     let looks = app.clone();
     app.tasks.spawn(async move {
         let _turn = turn;
-        let sink = Sink { to, patience: DOWNLOAD_PAUSE };
+        let sink = ArchiveSink { to, patience: DOWNLOAD_PAUSE };
         let writing = write_archive(&mut files, form, date.unix_seconds(), &sink);
         let written = tokio::select! {
             written = timeout(longest, writing) => written.unwrap_or(Err(ExportError::Stalled)),
             // A caller who loses access during the download receives no more of it.
-            _ = second_look::lost(&looks, &caller, Subject::Project(&project)) => Err(ExportError::Gone),
+            _ = second_look::until_revoked(&looks, &caller, AccessSubject::Project(&project)) => Err(ExportError::Gone),
         };
         match written {
             // The client may have disconnected.
             Ok(()) => drop(done.send(())),
             Err(ExportError::Gone | ExportError::Stalled) => {}
             Err(error) => {
-                if matches!(&error, ExportError::Store(failed) if failed.is_passing()) {
+                if matches!(&error, ExportError::Store(failed) if failed.is_transient()) {
                     metrics::store_failed();
                 }
                 tracing::error!(deployment = %id, "a download broke off: {error}");
@@ -168,11 +168,11 @@ fn send(
             return Some((Ok(part), (parts, is_whole)));
         }
         // The archive is complete only if the task says so.
-        is_whole?.await.err().map(|_| (Err(BrokeOff), (parts, None)))
+        is_whole?.await.err().map(|_| (Err(DownloadAbortedError), (parts, None)))
     })
 }
 
 /// The error that aborts an incomplete download.
 #[derive(Debug, thiserror::Error)]
 #[error("the download broke off")]
-struct BrokeOff;
+struct DownloadAbortedError;

@@ -19,7 +19,7 @@ use domain::{
 };
 use packs::{ChangedFiles, ListedFile, PackChanges, StoreError};
 
-use super::Named;
+use super::DeploymentPath;
 use crate::{
     app::App,
     auth::ProjectAccess,
@@ -51,7 +51,7 @@ const STORE_RETRY: Duration = Duration::from_secs(30);
 pub async fn list(
     State(app): State<App>,
     ProjectAccess(project): ProjectAccess<Member>,
-    Path(Named { id }): Path<Named>,
+    Path(DeploymentPath { id }): Path<DeploymentPath>,
     Query(page): Query<FilePage>,
 ) -> Result<Json<DeployedFileList>, ApiError> {
     let rows = page_rows(&page)?;
@@ -66,7 +66,7 @@ pub async fn list(
     });
     let mut files = match reading.await? {
         Ok(files) => files,
-        Err(error) => return Err(unreadable(&app, &project, &id, error).await),
+        Err(error) => return Err(read_error(&app, &project, &id, error).await),
     };
     let has_more = files.len() > rows;
     files.truncate(rows);
@@ -95,7 +95,7 @@ pub async fn list(
 pub async fn changes(
     State(app): State<App>,
     ProjectAccess(project): ProjectAccess<Member>,
-    Path(Named { id }): Path<Named>,
+    Path(DeploymentPath { id }): Path<DeploymentPath>,
     Query(Against { against }): Query<Against>,
 ) -> Result<Json<DeploymentChanges>, ApiError> {
     require_files(&app, &project, &id).await?;
@@ -104,7 +104,7 @@ pub async fn changes(
             require_files(&app, &project, &other).await?;
             Some(other)
         }
-        None => deployments::made_before(&app.db, &project, &id).await?,
+        None => deployments::find_previous(&app.db, &project, &id).await?,
     };
     let turn = app.bounds.listing(&project.payer()).await?;
     let (store, read_id, before) = (app.store.clone(), id.clone(), against.clone());
@@ -118,7 +118,7 @@ pub async fn changes(
             if let Some(other) = &against {
                 require_files(&app, &project, other).await?;
             }
-            Err(unreadable(&app, &project, &id, error).await)
+            Err(read_error(&app, &project, &id, error).await)
         }
     }
 }
@@ -147,7 +147,7 @@ pub(super) async fn require_files(
 }
 
 /// Returns the error for files that could not be read: 404 only if the deployment was deleted meanwhile.
-pub(super) async fn unreadable(
+pub(super) async fn read_error(
     app: &App,
     project: &ProjectPermit<Member>,
     id: &DeploymentId,
@@ -183,11 +183,11 @@ fn view(against: Option<DeploymentId>, changes: PackChanges) -> DeploymentChange
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         let message = match &error {
-            error if error.is_of_pack() => {
+            error if error.is_pack_fault() => {
                 "The deployment's files are lost or damaged in the store; the operator can see which. Deploy again, or activate \
                  another deployment."
             }
-            error if error.is_passing() => {
+            error if error.is_transient() => {
                 metrics::store_failed();
                 "The store does not answer at the moment; please try again."
             }

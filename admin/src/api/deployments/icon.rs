@@ -12,8 +12,8 @@ use domain::limits::ICON_BYTES;
 use packs::{Span, StoreError};
 
 use super::{
-    Named,
-    files::{require_files, unreadable},
+    DeploymentPath,
+    files::{read_error, require_files},
 };
 use crate::{app::App, auth::ProjectAccess, error::ApiError, extract::Path};
 
@@ -50,7 +50,7 @@ const POLICY: HeaderValue = HeaderValue::from_static("default-src 'none'; style-
 pub async fn show(
     State(app): State<App>,
     ProjectAccess(project): ProjectAccess<Member>,
-    Path(Named { id }): Path<Named>,
+    Path(DeploymentPath { id }): Path<DeploymentPath>,
 ) -> Result<Response, ApiError> {
     require_files(&app, &project, &id).await?;
     let turn = app.bounds.listing(&project.payer()).await?;
@@ -77,7 +77,7 @@ pub async fn show(
     });
     let icon = match reading.await? {
         Ok(icon) => icon,
-        Err(error) => return Err(unreadable(&app, &project, &id, error).await),
+        Err(error) => return Err(read_error(&app, &project, &id, error).await),
     };
     let Some((content_type, image)) = icon else {
         return Ok((StatusCode::NO_CONTENT, [(header::CACHE_CONTROL, FOREVER)]).into_response());

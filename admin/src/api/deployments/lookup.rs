@@ -27,7 +27,8 @@ pub async fn project(
 ) -> Result<Json<DeploymentProject>, ApiError> {
     let now = app.clock.now();
     let project =
-        db::in_time(db::projects::lookup::project_of(&app.db, &Account::User(caller.user.id), &id, now)).await?;
+        db::in_time(db::projects::lookup::find_by_deployment(&app.db, &Account::User(caller.user.id), &id, now))
+            .await?;
     let project = project.ok_or_else(|| ApiError::not_found("deployment"))?;
     Ok(Json(DeploymentProject { id, project }))
 }

@@ -15,15 +15,15 @@ use api::{
 };
 use axum::{extract::State, response::IntoResponse};
 use db::{
-    audit::Entry,
+    audit::NewAuditEntry,
     billing::plan,
     permits::{AtLeast, Deploy, Member, ProjectPermit},
     projects::{
         Project,
-        deployments::{ActivateError, DeleteError, KeptDeployments},
+        deployments::{ActivateError, DeleteDeploymentError, KeptDeployments},
     },
 };
-use domain::{DeploymentId, addresses::Addresses, audit::Action, deployment::DeploymentStatus};
+use domain::{DeploymentId, addresses::PlatformAddresses, audit::Action, deployment::DeploymentStatus};
 use packs::StoreError;
 use serde::Deserialize;
 
@@ -32,7 +32,7 @@ use crate::{
     app::App,
     auth::{Caller, CliUser, ProjectAccess},
     error::{ApiError, Code},
-    extract::{Json, Paged, Path},
+    extract::{Json, PageQuery, Path},
 };
 
 /// Timeout of the check that the store has a deployment's files, before it is activated.
@@ -40,7 +40,7 @@ const PACK_LOOK: Duration = Duration::from_secs(5);
 
 /// The deployment of the path. The project of the path is in [`ProjectAccess`].
 #[derive(Debug, Deserialize)]
-pub struct Named {
+pub struct DeploymentPath {
     id: DeploymentId,
 }
 
@@ -53,11 +53,11 @@ pub struct Named {
 pub async fn list(
     State(app): State<App>,
     ProjectAccess(project): ProjectAccess<Member>,
-    page: Paged<DeploymentId>,
+    page: PageQuery<DeploymentId>,
 ) -> Result<Json<DeploymentList>, ApiError> {
     let mut rows = db::projects::deployments::page(&app.db, &project, page.before.as_ref(), page.rows()).await?;
-    let next_cursor = page.cut(&mut rows, |row| row.id.to_string());
-    let kept = kept(&app, &project).await?;
+    let next_cursor = page.truncate(&mut rows, |row| row.id.to_string());
+    let kept = retained_deployments(&app, &project).await?;
     let deployments = rows.into_iter().map(|row| view(&app.addresses, &project, &kept, row)).collect();
     Ok(Json(DeploymentList { deployments, next_cursor }))
 }
@@ -74,11 +74,11 @@ pub async fn list(
 pub async fn show(
     State(app): State<App>,
     ProjectAccess(project): ProjectAccess<Member>,
-    Path(Named { id }): Path<Named>,
+    Path(DeploymentPath { id }): Path<DeploymentPath>,
 ) -> Result<Json<Deployment>, ApiError> {
     let row = db::projects::deployments::find(&app.db, &project, &id).await?;
     let row = row.ok_or_else(|| ApiError::not_found("deployment"))?;
-    Ok(Json(view(&app.addresses, &project, &kept(&app, &project).await?, row)))
+    Ok(Json(view(&app.addresses, &project, &retained_deployments(&app, &project).await?, row)))
 }
 
 /// Makes one of a project's deployments live, to roll back or forward.
@@ -104,13 +104,13 @@ pub async fn activate(
     State(app): State<App>,
     caller: Caller,
     ProjectAccess(project): ProjectAccess<Deploy>,
-    Path(Named { id }): Path<Named>,
+    Path(DeploymentPath { id }): Path<DeploymentPath>,
 ) -> Result<impl IntoResponse, ApiError> {
     require_pack(&app, &project, &id).await?;
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
     let touched = db::projects::deployments::activate(&mut change, &project, &id, now).await?;
-    change.audit(Entry::of_project(Action::DeploymentActivate, &project).with("deployment", id.as_str()));
+    change.audit(NewAuditEntry::for_project(Action::DeploymentActivate, &project).with("deployment", id.as_str()));
     change.touch(touched);
     Ok((change.commit().await?, Json(Activated { ok: true, active_deployment_id: id })))
 }
@@ -155,26 +155,29 @@ pub async fn delete(
     State(app): State<App>,
     caller: CliUser,
     ProjectAccess(project): ProjectAccess<Member>,
-    Path(Named { id }): Path<Named>,
+    Path(DeploymentPath { id }): Path<DeploymentPath>,
 ) -> Result<impl IntoResponse, ApiError> {
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
     let touched = db::projects::deployments::delete(&mut change, &project, &id, now).await?;
-    change.audit(Entry::of_project(Action::DeploymentDelete, &project).with("deployment", id.as_str()));
+    change.audit(NewAuditEntry::for_project(Action::DeploymentDelete, &project).with("deployment", id.as_str()));
     change.touch(touched);
     Ok((change.commit().await?, Json(Done::OK)))
 }
 
 /// Returns which of a project's deployments its plan's number retains.
-pub async fn kept(app: &App, project: &ProjectPermit<impl AtLeast<Deploy>>) -> Result<KeptDeployments, ApiError> {
+pub async fn retained_deployments(
+    app: &App,
+    project: &ProjectPermit<impl AtLeast<Deploy>>,
+) -> Result<KeptDeployments, ApiError> {
     let mut conn = app.db.acquire().await?;
     let number = plan::kept_deployments(&mut conn, app.plans(), &project.owner).await?;
-    Ok(db::projects::deployments::kept(&mut *conn, project, number).await?)
+    Ok(db::projects::deployments::find_kept(&mut *conn, project, number).await?)
 }
 
 /// Converts a deployment to its API view.
 pub fn view(
-    addresses: &Addresses,
+    addresses: &PlatformAddresses,
     project: &Project,
     kept: &KeptDeployments,
     row: db::projects::deployments::Deployment,
@@ -221,16 +224,16 @@ impl From<ActivateError> for ApiError {
     }
 }
 
-impl From<DeleteError> for ApiError {
-    fn from(error: DeleteError) -> Self {
+impl From<DeleteDeploymentError> for ApiError {
+    fn from(error: DeleteDeploymentError) -> Self {
         match error {
-            DeleteError::NotFound => Self::not_found("deployment"),
-            DeleteError::Live => Self::new(
+            DeleteDeploymentError::NotFound => Self::not_found("deployment"),
+            DeleteDeploymentError::Live => Self::new(
                 Code::DeploymentLive,
                 "This deployment is live; activate another one first, or delete the project.",
             ),
-            DeleteError::Suspended(suspended) => suspended.into(),
-            DeleteError::Db(error) => error.into(),
+            DeleteDeploymentError::Suspended(suspended) => suspended.into(),
+            DeleteDeploymentError::Db(error) => error.into(),
         }
     }
 }

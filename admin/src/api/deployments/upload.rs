@@ -12,22 +12,22 @@ use db::{
     projects::deployments,
 };
 use domain::DeploymentId;
-use packs::{Format, Root};
+use packs::{PublishRoot, UploadFormat};
 
 use crate::{
     addresses,
     app::App,
     auth::{
         Caller, ProjectAccess,
-        second_look::{self, Subject},
+        second_look::{self, AccessSubject},
     },
     error::ApiError,
     extract::Json,
     middleware::idempotency::Idempotency,
     publishing::{
         go_live::{GoLiveError, Publication, go_live},
-        receive::{self, OriginHeaders, Received, UploadSlot},
-        record::{Ending, UploadRecord},
+        receive::{self, OriginHeaders, ReceivedBody, UploadSlot},
+        record::{DropAction, UploadGuard},
         room,
     },
 };
@@ -60,9 +60,9 @@ pub async fn upload(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let format = receive::check(&headers)?;
-    let idempotency = idempotency.shaped_by(receive::shape(format));
-    room::for_deployment(&app, &project, idempotency.attempt(&app).await?).await?;
+    let format = receive::check_headers(&headers)?;
+    let idempotency = idempotency.with_secret_header(receive::format_shape(format));
+    room::check_deployment(&app, &project, idempotency.attempt(&app).await?).await?;
     let slot = UploadSlot::wait(&app.bounds, &project.payer(), &headers).await?;
     let origin = receive::origin(&headers, caller.display_name());
     let id = DeploymentId::new(app.clock.now());
@@ -71,22 +71,22 @@ pub async fn upload(
         deployments::begin(&mut db, &project, &id, &origin, app.clock.now()).await
     };
     db::in_time(beginning).await?;
-    let record = UploadRecord::new(
+    let record = UploadGuard::new(
         &app,
         id,
-        Ending::Fail("The client disconnected before the upload was complete; deploy again."),
+        DropAction::Fail("The client disconnected before the upload was complete; deploy again."),
     );
     let spool = app.spool_folder();
     let received = tokio::select! {
         received = slot.receive(body, &spool) => received,
-        refusal = second_look::lost(&app, &caller, Subject::Project(&project)) => Err(refusal),
+        refusal = second_look::until_revoked(&app, &caller, AccessSubject::Project(&project)) => Err(refusal),
     };
     let received = match received {
         Ok(received) => received,
         Err(error) => return Err(record.fail(error).await),
     };
     let sha256 = received.sha256;
-    let (record, settled) = record.received();
+    let (record, settled) = record.mark_received();
     let publishing = publish(record, caller, project, format, received);
     let answer = idempotency.run(&app, sha256, app.in_background(publishing)).await;
     settled.await;
@@ -94,27 +94,27 @@ pub async fn upload(
 }
 
 async fn publish(
-    record: UploadRecord,
+    record: UploadGuard,
     caller: Caller,
     project: ProjectPermit<Deploy>,
-    format: Format,
-    received: Received,
+    format: UploadFormat,
+    received: ReceivedBody,
 ) -> Result<Response, ApiError> {
-    let record = record.started();
+    let record = record.mark_started();
     let (app, id) = (record.app().clone(), record.id().clone());
-    let Received { file, slot: _slot, .. } = received;
+    let ReceivedBody { file, slot: _slot, .. } = received;
     let publication = Publication {
         actor: caller.actor(),
         caller: Some(&caller),
         project: &project,
         file,
         format,
-        root: Root::Archive,
+        root: PublishRoot::Archive,
         push: None,
     };
     let live = match go_live(&app, &id, publication).await {
-        Ok(live) => record.ended(live),
-        Err(error @ (GoLiveError::Gone | GoLiveError::Overtaken)) => return Err(record.ended(error.into())),
+        Ok(live) => record.finish(live),
+        Err(error @ (GoLiveError::Gone | GoLiveError::Overtaken)) => return Err(record.finish(error.into())),
         Err(error) => return Err(record.fail(error.into()).await),
     };
     let answer = Uploaded {

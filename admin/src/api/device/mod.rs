@@ -36,7 +36,7 @@ impl DeviceCode {
 }
 
 /// Reads the code host's device code from its decrypted form.
-fn opened(plain: Vec<u8>) -> Result<SecretString, ApiError> {
+fn parse_device_code(plain: Vec<u8>) -> Result<SecretString, ApiError> {
     String::from_utf8(plain).map(Into::into).map_err(ApiError::internal)
 }
 

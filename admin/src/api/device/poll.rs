@@ -8,16 +8,16 @@ use axum::{
     http::{HeaderName, header},
 };
 use db::sign_in::{
-    device_grants::{self, Grant, GrantState},
+    device_grants::{self, DeviceGrant, GrantState},
     tokens::{self, NewLimits},
 };
 use domain::{
     Account, Timestamp, UserId,
     token::{TokenKind, TokenSecret},
 };
-use secrets::Purpose;
+use secrets::KeyPurpose;
 
-use super::{DeviceCode, opened, whole_seconds};
+use super::{DeviceCode, parse_device_code, whole_seconds};
 use crate::{
     app::App,
     codehost::{self, FlowState, SignedIn},
@@ -58,12 +58,12 @@ pub async fn poll(
     let hash = device_code.hash();
     let now = app.clock.now();
     let grant = device_grants::poll(&app.db, &hash, now).await?.ok_or_else(expired)?;
-    let token = match judge(&grant, now) {
-        Judgement::Expired => return Err(expired()),
-        Judgement::Denied => return Err(denied()),
-        Judgement::TooFast => return Err(slow_down(&app, &hash, &grant, None).await?),
-        Judgement::Approved(user) => redeem(&app, &hash, Redeemer::Known(user)).await?,
-        Judgement::Ask => match ask(&app, &hash, &grant).await? {
+    let token = match decide(&grant, now) {
+        PollDecision::Expired => return Err(expired()),
+        PollDecision::Denied => return Err(denied()),
+        PollDecision::TooFast => return Err(slow_down(&app, &hash, &grant, None).await?),
+        PollDecision::Approved(user) => redeem(&app, &hash, GrantRedeemer::Known(user)).await?,
+        PollDecision::Ask => match poll_code_host(&app, &hash, &grant).await? {
             FlowState::Pending => return Err(pending()),
             FlowState::SlowDown(interval) => return Err(slow_down(&app, &hash, &grant, interval).await?),
             FlowState::Expired => return Err(expired()),
@@ -71,7 +71,7 @@ pub async fn poll(
                 device_grants::deny(&app.db, &hash).await?;
                 return Err(denied());
             }
-            FlowState::Authorized(person) => redeem(&app, &hash, Redeemer::FromCodeHost(person)).await?,
+            FlowState::Authorized(person) => redeem(&app, &hash, GrantRedeemer::FromCodeHost(person)).await?,
         },
     };
     let token = DeviceToken { token: token.expose().to_owned() };
@@ -80,7 +80,7 @@ pub async fn poll(
 
 /// The outcome of a poll according to the flow's row.
 #[derive(Debug, PartialEq, Eq)]
-enum Judgement {
+enum PollDecision {
     Expired,
     Denied,
     TooFast,
@@ -88,44 +88,44 @@ enum Judgement {
     Ask,
 }
 
-fn judge(grant: &Grant, now: Timestamp) -> Judgement {
+fn decide(grant: &DeviceGrant, now: Timestamp) -> PollDecision {
     if grant.expires_at <= now {
-        return Judgement::Expired;
+        return PollDecision::Expired;
     }
     match (grant.state, &grant.user_id) {
-        (GrantState::Used, _) | (GrantState::Approved, None) => Judgement::Expired,
-        (GrantState::Denied, _) => Judgement::Denied,
+        (GrantState::Used, _) | (GrantState::Approved, None) => PollDecision::Expired,
+        (GrantState::Denied, _) => PollDecision::Denied,
         // Deliver an answer even to a client that polls too fast.
-        (GrantState::Approved, Some(user)) => Judgement::Approved(user.clone()),
+        (GrantState::Approved, Some(user)) => PollDecision::Approved(user.clone()),
         (GrantState::Pending, _) => {
             let interval = Duration::from_secs(u64::try_from(grant.interval_seconds).unwrap_or(0));
             let earliest = grant.last_polled_at.map(|last| last + interval.saturating_sub(INTERVAL_SLACK));
-            if earliest.is_some_and(|earliest| now < earliest) { Judgement::TooFast } else { Judgement::Ask }
+            if earliest.is_some_and(|earliest| now < earliest) { PollDecision::TooFast } else { PollDecision::Ask }
         }
     }
 }
 
-async fn ask(app: &App, hash: &[u8; 32], grant: &Grant) -> Result<FlowState, ApiError> {
+async fn poll_code_host(app: &App, hash: &[u8; 32], grant: &DeviceGrant) -> Result<FlowState, ApiError> {
     let Some(sealed) = &grant.sealed_device_code else { return Ok(FlowState::Pending) };
-    let plain = app.master_key.open(Purpose::CodeHost, hash, sealed).map_err(ApiError::internal)?;
-    Ok(app.code_host.ask(&opened(plain)?).await?)
+    let plain = app.master_key.open(KeyPurpose::CodeHost, hash, sealed).map_err(ApiError::internal)?;
+    Ok(app.code_host.ask(&parse_device_code(plain)?).await?)
 }
 
-enum Redeemer {
+enum GrantRedeemer {
     Known(UserId),
     FromCodeHost(SignedIn),
 }
 
 /// Exchanges the code for a token, in one transaction so that neither happens without the other.
-async fn redeem(app: &App, hash: &[u8; 32], redeemer: Redeemer) -> Result<TokenSecret, ApiError> {
+async fn redeem(app: &App, hash: &[u8; 32], redeemer: GrantRedeemer) -> Result<TokenSecret, ApiError> {
     let now = app.clock.now();
     let mut tx = app.db.begin().await?;
     if !device_grants::redeem(&mut tx, hash).await? {
         return Err(expired());
     }
     let user = match redeemer {
-        Redeemer::Known(user) => user,
-        Redeemer::FromCodeHost(person) => codehost::admit(&mut tx, &app.master_key, person, now).await?.id,
+        GrantRedeemer::Known(user) => user,
+        GrantRedeemer::FromCodeHost(person) => codehost::admit_user(&mut tx, &app.master_key, person, now).await?.id,
     };
     let secret = TokenSecret::generate();
     let limits = NewLimits::default();
@@ -137,7 +137,12 @@ async fn redeem(app: &App, hash: &[u8; 32], redeemer: Redeemer) -> Result<TokenS
     Ok(secret)
 }
 
-async fn slow_down(app: &App, hash: &[u8; 32], grant: &Grant, wanted: Option<Duration>) -> Result<ApiError, ApiError> {
+async fn slow_down(
+    app: &App,
+    hash: &[u8; 32],
+    grant: &DeviceGrant,
+    wanted: Option<Duration>,
+) -> Result<ApiError, ApiError> {
     let interval = Duration::from_secs(u64::try_from(grant.interval_seconds).unwrap_or(0));
     let interval = wanted.unwrap_or(interval + SLOW_DOWN).max(interval);
     device_grants::set_interval(&app.db, hash, whole_seconds(interval)).await?;
@@ -165,8 +170,8 @@ mod tests {
         Timestamp::from_unix_millis(seconds * 1_000)
     }
 
-    fn grant(state: GrantState, last_polled: Option<i64>) -> Grant {
-        Grant {
+    fn grant(state: GrantState, last_polled: Option<i64>) -> DeviceGrant {
+        DeviceGrant {
             state,
             sealed_device_code: None,
             interval_seconds: 5,
@@ -178,19 +183,19 @@ mod tests {
 
     #[test]
     fn polls_are_judged_by_state_and_pace() {
-        assert_eq!(judge(&grant(GrantState::Pending, None), at(0)), Judgement::Ask);
-        assert_eq!(judge(&grant(GrantState::Pending, Some(10)), at(12)), Judgement::TooFast);
-        assert_eq!(judge(&grant(GrantState::Pending, Some(10)), at(15)), Judgement::Ask);
-        assert_eq!(judge(&grant(GrantState::Pending, None), at(900)), Judgement::Expired);
-        assert_eq!(judge(&grant(GrantState::Denied, Some(10)), at(11)), Judgement::Denied);
-        assert_eq!(judge(&grant(GrantState::Used, None), at(11)), Judgement::Expired);
+        assert_eq!(decide(&grant(GrantState::Pending, None), at(0)), PollDecision::Ask);
+        assert_eq!(decide(&grant(GrantState::Pending, Some(10)), at(12)), PollDecision::TooFast);
+        assert_eq!(decide(&grant(GrantState::Pending, Some(10)), at(15)), PollDecision::Ask);
+        assert_eq!(decide(&grant(GrantState::Pending, None), at(900)), PollDecision::Expired);
+        assert_eq!(decide(&grant(GrantState::Denied, Some(10)), at(11)), PollDecision::Denied);
+        assert_eq!(decide(&grant(GrantState::Used, None), at(11)), PollDecision::Expired);
     }
 
     #[test]
     fn approval_is_told_at_once() {
         let user = UserId::new(at(1));
-        let approved = Grant { user_id: Some(user.clone()), ..grant(GrantState::Approved, Some(10)) };
-        assert_eq!(judge(&approved, at(11)), Judgement::Approved(user));
-        assert_eq!(judge(&approved, at(900)), Judgement::Expired);
+        let approved = DeviceGrant { user_id: Some(user.clone()), ..grant(GrantState::Approved, Some(10)) };
+        assert_eq!(decide(&approved, at(11)), PollDecision::Approved(user));
+        assert_eq!(decide(&approved, at(900)), PollDecision::Expired);
     }
 }

@@ -5,10 +5,10 @@ use axum::{
     extract::State,
     http::{HeaderName, header},
 };
-use db::sign_in::device_grants::{self, NewGrant};
+use db::sign_in::device_grants::{self, NewDeviceGrant};
 use domain::limits::DEVICE_CODE_LIFETIME;
 use secrecy::ExposeSecret as _;
-use secrets::Purpose;
+use secrets::KeyPurpose;
 
 use super::{DeviceCode, whole_seconds};
 use crate::{app::App, error::ApiError, extract::Json};
@@ -33,11 +33,11 @@ pub async fn start(State(app): State<App>) -> Result<([(HeaderName, &'static str
         let begun = app.code_host.begin().await?;
         let device_code = DeviceCode::generate();
         let hash = device_code.hash();
-        let seal = |code: &str| app.master_key.seal(Purpose::CodeHost, &hash, code.as_bytes());
+        let seal = |code: &str| app.master_key.seal(KeyPurpose::CodeHost, &hash, code.as_bytes());
         let sealed = begun.device_code.as_ref().map(|code| seal(code.expose_secret()));
         let now = app.clock.now();
         let expires_in = begun.expires_in.min(DEVICE_CODE_LIFETIME);
-        let grant = NewGrant {
+        let grant = NewDeviceGrant {
             device_code_hash: &hash,
             user_code: &begun.user_code,
             sealed_device_code: sealed.as_deref(),

@@ -41,7 +41,7 @@ const TAGS: [(&str, &str); 21] = [
     ("Documentation", "This description."),
 ];
 
-/// Returns the complete document. It does not depend on the configuration; see [`serve_at`].
+/// Returns the complete document. It does not depend on the configuration; see [`set_server`].
 pub fn complete(described: &OpenApi) -> Result<Value, serde_json::Error> {
     let mut document = serde_json::to_value(described)?;
     document["info"] = json!({
@@ -84,14 +84,14 @@ pub fn complete(described: &OpenApi) -> Result<Value, serde_json::Error> {
     }
     document["components"]["responses"] = json!({});
     share_responses(&mut document);
-    add_answers_of_no_operation(&mut document);
-    unlink(&mut document);
+    add_fallback_responses(&mut document);
+    strip_doc_links(&mut document);
     document.sort_all_objects();
     Ok(document)
 }
 
 /// Sets `base_url` as the document's server.
-pub fn serve_at(document: &mut Value, base_url: &str) {
+pub fn set_server(document: &mut Value, base_url: &str) {
     document["servers"] = json!([{ "url": base_url.trim_end_matches('/') }]);
 }
 
@@ -167,7 +167,7 @@ fn for_each_response(document: &mut Value, mut act: impl FnMut(&mut Value)) {
 }
 
 /// Adds the responses outside operations: for unknown paths, and for methods that a path does not support.
-fn add_answers_of_no_operation(document: &mut Value) {
+fn add_fallback_responses(document: &mut Value) {
     let mut wrong_method = operation::error(
         "`method_not_allowed`: the path exists, but not with this method. Any path can answer so.",
         &[Code::MethodNotAllowed.as_str()],
@@ -183,15 +183,15 @@ fn add_answers_of_no_operation(document: &mut Value) {
 }
 
 /// Removes the brackets of intra-doc links from descriptions, which come from the types' rustdoc.
-fn unlink(value: &mut Value) {
+fn strip_doc_links(value: &mut Value) {
     match value {
         Value::Object(fields) => {
             if let Some(Value::String(text)) = fields.get_mut("description") {
                 *text = text.replace("[`", "`").replace("`]", "`");
             }
-            fields.values_mut().for_each(unlink);
+            fields.values_mut().for_each(strip_doc_links);
         }
-        Value::Array(items) => items.iter_mut().for_each(unlink),
+        Value::Array(items) => items.iter_mut().for_each(strip_doc_links),
         _ => {}
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::operation::Surroundings;
+use super::operation::OperationLayers;
 use crate::middleware::idempotency;
 
 /// The name, schema type and meaning of every header in the document.
@@ -37,7 +37,7 @@ const HEADERS: &[(&str, &str, &str)] = &[
     ),
 ];
 const REQUEST_ID: &str = "X-Request-Id";
-const OF_PAGES: [&str; 5] =
+const PAGE_HEADERS: [&str; 5] =
     ["Cache-Control", "Content-Security-Policy", "Referrer-Policy", "X-Content-Type-Options", "X-Frame-Options"];
 
 pub(super) fn components() -> Value {
@@ -55,8 +55,8 @@ pub(super) fn components() -> Value {
 }
 
 /// Returns a response's headers: those in the handler's attribute (`own`), and those of the layers around it.
-pub(super) fn of_response(
-    around: &Surroundings,
+pub(super) fn response_headers(
+    around: &OperationLayers,
     status: u16,
     own: Option<&Value>,
     is_page: bool,
@@ -67,12 +67,12 @@ pub(super) fn of_response(
     if around.is_limited {
         names.extend(["X-RateLimit-Limit", "X-RateLimit-Remaining"]);
     }
-    let is_kept = http::StatusCode::from_u16(status).is_ok_and(idempotency::is_final);
+    let is_kept = http::StatusCode::from_u16(status).is_ok_and(idempotency::is_stored);
     if around.is_idempotent && is_kept {
         names.push("Idempotency-Replayed");
     }
     if is_page {
-        names.extend(OF_PAGES);
+        names.extend(PAGE_HEADERS);
     }
     if is_error {
         names.push("Cache-Control");

@@ -37,15 +37,15 @@ const EDGE_BODY_ERRORS: &[PossibleError] =
 
 /// The layers around an operation's handler.
 #[derive(Debug)]
-pub(super) struct Surroundings {
+pub(super) struct OperationLayers {
     pub(super) is_limited: bool,
     pub(super) is_idempotent: bool,
     /// The errors of each layer, innermost first: the first condition given for a code is the most specific one.
     errors: Vec<&'static [PossibleError]>,
 }
 
-impl Surroundings {
-    fn of(path: &str, method: &str, operation: &Map<String, Value>) -> Self {
+impl OperationLayers {
+    fn for_operation(path: &str, method: &str, operation: &Map<String, Value>) -> Self {
         let security = operation.get("security");
         let wants_token = security.is_none();
         let wants_session = security.is_some_and(|wanted| wanted[0].get(SESSION).is_some());
@@ -86,7 +86,7 @@ pub(super) fn complete(path: &str, method: &str, operation: &mut Map<String, Val
     let id = path.split(['/', '{', '}', '.']).filter(|part| !part.is_empty()).collect::<Vec<_>>().join("_");
     operation.insert("operationId".to_owned(), format!("{method}_{}", if id.is_empty() { "root" } else { &id }).into());
 
-    let around = Surroundings::of(path, method, operation);
+    let around = OperationLayers::for_operation(path, method, operation);
     if around.is_idempotent {
         add_idempotency_key(operation);
     }
@@ -101,7 +101,7 @@ pub(super) fn complete(path: &str, method: &str, operation: &mut Map<String, Val
         describe_bytes(response);
         let is_page = response["content"].get("text/html").is_some();
         let status = status.parse().unwrap_or_default();
-        response["headers"] = headers::of_response(&around, status, response.get("headers"), is_page, false);
+        response["headers"] = headers::response_headers(&around, status, response.get("headers"), is_page, false);
     }
     for (status, errors) in errors {
         let error = error_response(&around, status, &errors);
@@ -124,7 +124,7 @@ pub(super) fn complete(path: &str, method: &str, operation: &mut Map<String, Val
 }
 
 /// Returns the operation's errors by status: codes and conditions. The handler's conditions replace a layer's.
-fn by_status(own: Option<&Value>, around: &Surroundings) -> BTreeMap<u16, Vec<(String, String)>> {
+fn by_status(own: Option<&Value>, around: &OperationLayers) -> BTreeMap<u16, Vec<(String, String)>> {
     let own = own.and_then(Value::as_object).into_iter().flatten();
     let own = own.map(|(code, when)| (code.clone(), when.as_str().unwrap_or_default().to_owned()));
     let of_parts =
@@ -156,11 +156,11 @@ fn add_gateway_errors(errors: &mut BTreeMap<u16, Vec<(String, String)>>, of_gate
     }
 }
 
-fn error_response(around: &Surroundings, status: u16, errors: &[(String, String)]) -> Value {
+fn error_response(around: &OperationLayers, status: u16, errors: &[(String, String)]) -> Value {
     let codes: Vec<&str> = errors.iter().map(|(code, _)| &**code).collect();
     let mut response =
         error(&errors.iter().map(|(code, when)| format!("`{code}`: {when}.")).collect::<Vec<_>>().join(" "), &codes);
-    response["headers"] = headers::of_response(around, status, None, false, true);
+    response["headers"] = headers::response_headers(around, status, None, false, true);
     if [Code::BadGateway, Code::Busy].iter().any(|code| codes.contains(&code.as_str())) {
         // Edges answer browsers with a page.
         response["content"]["text/html"] = json!({ "schema": { "type": "string" } });

@@ -5,13 +5,13 @@ use axum::extract::State;
 use db::{permits::Member, projects::domains};
 use domain::Hostname;
 
-use super::{Named, no_domain};
+use super::{DomainPath, no_domain};
 use crate::{
     app::App,
     auth::{CliUser, ProjectAccess},
     error::ApiError,
     extract::{Json, Path},
-    probe::certificate::{Shown, Unreachable},
+    probe::certificate::{ProbeError, ProbedCertificate},
     rates::Bucket,
 };
 
@@ -33,7 +33,7 @@ pub async fn show(
     State(app): State<App>,
     _: CliUser,
     ProjectAccess(project): ProjectAccess<Member>,
-    Path(named): Path<Named>,
+    Path(named): Path<DomainPath>,
 ) -> Result<Json<CertificateStatus>, ApiError> {
     let domain = named.hostname()?;
     if !domains::is_attached(&app.db, &project, &domain).await? {
@@ -42,11 +42,11 @@ pub async fn show(
     let payer = project.payer();
     app.rate_limits.count(Bucket::DomainLook, payer.person_or_account()).await.check()?;
     let _turn = app.bounds.domain_look(&payer).await?;
-    let looked = app.certificate_probe.look(&domain).await;
+    let looked = app.certificate_probe.probe(&domain).await;
     Ok(Json(view(domain, looked)))
 }
 
-fn view(domain: Hostname, looked: Result<Shown, Unreachable>) -> CertificateStatus {
+fn view(domain: Hostname, looked: Result<ProbedCertificate, ProbeError>) -> CertificateStatus {
     let shown = match looked {
         Ok(shown) => shown,
         Err(unreachable) => {

@@ -8,26 +8,26 @@
 //! The proof is a TXT record whose value only this platform can compute. Nothing is stored before it is set.
 
 use db::{
-    audit::Entry,
+    audit::NewAuditEntry,
     permits::{Member, ProjectPermit},
     projects::{
-        claims::{self, Held, Neighbour},
+        claims::{self, DomainHolder, NeighbourDomain},
         domains::{self, AttachError},
     },
 };
 use domain::{
-    Hostname, ProjectId, Timestamp, UserId, addresses::HostKey, audit::Action, changes::Touched, plans::Plans,
+    Hostname, ProjectId, Timestamp, UserId, addresses::HostKey, audit::Action, changes::PendingChange, plans::Plans,
 };
 use futures_util::future::join_all;
-use secrets::{MasterKey, Purpose};
+use secrets::{KeyPurpose, MasterKey};
 
 use crate::{
     app::App,
     change::Change,
     error::{ApiError, Code},
-    hostnames::{Finding, is_local},
+    hostnames::{DnsDestination, is_local},
     mail::notices::{Notice, notify},
-    probe::way::{Reach, reach},
+    probe::way::{VisitorDestination, find_destination},
 };
 
 /// The label that precedes the domain in the record's name.
@@ -35,32 +35,32 @@ const RECORD: &str = "_svc-challenge";
 /// Stands for the former owner in a code, in place of the id of the project that has the domain.
 const FORMER_OWNER: &str = "former-owner";
 /// Precedes, in a code, the id of the project that has another name under the same registered domain.
-const BESIDE: &str = "beside-";
+const SIBLING_PREFIX: &str = "beside-";
 /// The maximum number of names of others under a registered domain to check.
 const NEIGHBOURS: i64 = 5;
 /// The length of a code before hex encoding.
 const CODE_BYTES: usize = 20;
 
-pub(super) enum Claim {
+pub(super) enum ProvedClaim {
     /// Another project has the domain, which did not point to that project's site or was not proved by it.
-    OfHolder(Held),
+    OfHolder(DomainHolder),
     /// Nobody has the domain, and it is reserved for somebody else.
     OfFormerOwner,
 }
 
 /// Checks whether `project` may have `domain`, which another project has or recently had. The error says what remains
 /// to be done. Returns `None` if nobody has the domain and it is not reserved for anybody but `person`.
-pub(super) async fn prove(
+pub(super) async fn prove_ownership(
     app: &App,
     person: &UserId,
     project: &ProjectPermit<Member>,
     domain: &Hostname,
-) -> Result<Option<Claim>, ApiError> {
+) -> Result<Option<ProvedClaim>, ApiError> {
     let _turn = app.bounds.domain_look(&project.payer()).await?;
-    let held = claims::holder(&app.db, domain).await?;
+    let held = claims::find_holder(&app.db, domain).await?;
     let (whose, since) = match &held {
         Some(held) => (held.project.as_str(), held.since),
-        None => match kept_since(app, person, project, domain).await? {
+        None => match reserved_since(app, person, project, domain).await? {
             Some(since) => (FORMER_OWNER, since),
             None => return Ok(None),
         },
@@ -75,7 +75,7 @@ pub(super) async fn prove(
         Ok(texts) => texts,
         Err(error) => {
             tracing::debug!(%error, record, "the record of a claim could not be read");
-            return Err(taken(format!(
+            return Err(domain_taken(format!(
                 "This domain {is_whose}, and whether `{record} TXT {code}` stands, which proves that \
                  it is yours, could not be read in DNS; attach the domain again in a moment."
             )));
@@ -84,9 +84,9 @@ pub(super) async fn prove(
     let is_proven = has_code(&texts, &code);
     let Some(held) = held else {
         return if is_proven {
-            Ok(Some(Claim::OfFormerOwner))
+            Ok(Some(ProvedClaim::OfFormerOwner))
         } else {
-            Err(taken(format!(
+            Err(domain_taken(format!(
                 "This domain {is_whose}, who may attach it. If the domain is yours, set the DNS record `{record} TXT {code}` and \
                  attach it again. The record is of no use after that. Name servers may remember for some minutes that it was \
                  missing, in some zones for an hour."
@@ -94,7 +94,7 @@ pub(super) async fn prove(
         };
     };
     if !is_proven {
-        return Err(taken(format!(
+        return Err(domain_taken(format!(
             "This domain is attached to another project. If that one is yours, detach it there first. If the domain \
              is yours and the project is not, set the DNS record `{record} TXT {code}` and attach the domain again: \
              it moves here, unless it leads to the other project's site, which has proved by such a record that it is \
@@ -105,15 +105,15 @@ pub(super) async fn prove(
     // The right belongs to the project that can set DNS records of the domain; of two, to the one whose site it points
     // to.
     if !held.is_proven {
-        return Ok(Some(Claim::OfHolder(held)));
+        return Ok(Some(ProvedClaim::OfHolder(held)));
     }
-    match leads_here(app, domain).await? {
-        Some(false) => Ok(Some(Claim::OfHolder(held))),
-        Some(true) => Err(taken(format!(
+    match points_here(app, domain).await? {
+        Some(false) => Ok(Some(ProvedClaim::OfHolder(held))),
+        Some(true) => Err(domain_taken(format!(
             "The record that proves the claim stands, but {domain} leads to the site of the project that has it, which \
              has proved the same; let its DNS lead elsewhere, or nowhere, and attach it again."
         ))),
-        None => Err(taken(format!(
+        None => Err(domain_taken(format!(
             "The record that proves the claim stands, but where {domain} leads could not be looked up; attach it \
              again in a moment, or once it has no address."
         ))),
@@ -122,7 +122,7 @@ pub(super) async fn prove(
 
 /// Checks whether `project` may attach the unattached `domain` despite names of others under the same registered
 /// domain. Returns whether ownership was proved; if it must be, the error says how.
-pub(super) async fn prove_beside_others(
+pub(super) async fn prove_among_siblings(
     app: &App,
     person: &UserId,
     project: &ProjectPermit<Member>,
@@ -131,16 +131,16 @@ pub(super) async fn prove_beside_others(
     // Names under `localhost` are not in public DNS.
     let registered = psl::domain_str(domain.as_str()).filter(|_| !is_local(domain));
     let Some(registered) = registered else { return Ok(false) };
-    let neighbours = claims::neighbours(&app.db, project, person, registered, NEIGHBOURS).await?;
+    let neighbours = claims::list_neighbours(&app.db, project, person, registered, NEIGHBOURS).await?;
     // `prove` handles domains that are attached or reserved.
     if neighbours.is_empty()
-        || claims::holder(&app.db, domain).await?.is_some()
-        || kept_since(app, person, project, domain).await?.is_some()
+        || claims::find_holder(&app.db, domain).await?.is_some()
+        || reserved_since(app, person, project, domain).await?.is_some()
     {
         return Ok(false);
     }
     let _turn = app.bounds.domain_look(&project.payer()).await?;
-    let looks = join_all(neighbours.iter().map(|neighbour| leads_here(app, &neighbour.domain))).await;
+    let looks = join_all(neighbours.iter().map(|neighbour| points_here(app, &neighbour.domain))).await;
     let mut led = None;
     for (neighbour, leads) in neighbours.iter().zip(looks) {
         let leads = match leads? {
@@ -148,24 +148,24 @@ pub(super) async fn prove_beside_others(
             // It pointed here when it got its certificate.
             None => domains::tls_ready(&app.db, &neighbour.domain, app.clock.now()).await?,
         };
-        if leads && led.is_none_or(|led: &Neighbour| neighbour.since < led.since) {
+        if leads && led.is_none_or(|led: &NeighbourDomain| neighbour.since < led.since) {
             led = Some(neighbour);
         }
     }
     let Some(led) = led else { return Ok(false) };
     let record = format!("{RECORD}.{domain}");
-    let whose = format!("{BESIDE}{}", led.project);
+    let whose = format!("{SIBLING_PREFIX}{}", led.project);
     let code = code(&app.master_key, &project.id, &whose, led.since, domain);
     match app.hostnames.texts(&record).await {
         Ok(texts) if has_code(&texts, &code) => Ok(true),
-        Ok(_) => Err(taken(format!(
+        Ok(_) => Err(domain_taken(format!(
             "Names under {registered} lead to the site of another account here, so whoever attaches a further one proves that \
              it is theirs: set the DNS record `{record} TXT {code}` and attach {domain} again. The record is of no use after \
              that. Name servers may remember for some minutes that it was missing, in some zones for an hour."
         ))),
         Err(error) => {
             tracing::debug!(%error, record, "the record of a claim could not be read");
-            Err(taken(format!(
+            Err(domain_taken(format!(
                 "Names under {registered} lead to the site of another account here, and whether `{record} TXT {code}` stands, \
                  which proves that this one is yours, could not be read in DNS; attach the domain again in a moment."
             )))
@@ -178,14 +178,14 @@ fn has_code(texts: &[String], code: &str) -> bool {
 }
 
 /// Returns since when the domain has been reserved for somebody other than `person` and the project's owner.
-async fn kept_since(
+async fn reserved_since(
     app: &App,
     person: &UserId,
     project: &ProjectPermit<Member>,
     domain: &Hostname,
 ) -> Result<Option<Timestamp>, sqlx::Error> {
     let mut conn = app.db.acquire().await?;
-    domains::kept_since(&mut conn, project, domain, person, app.clock.now()).await
+    domains::reserved_since(&mut conn, project, domain, person, app.clock.now()).await
 }
 
 /// Moves the domain to `project`, if its owner's plan allows it and the holder is the same, and notifies the holder.
@@ -193,7 +193,7 @@ pub(super) async fn take_over(
     change: &mut Change<'_>,
     project: &ProjectPermit<Member>,
     domain: &Hostname,
-    (held, person): (&Held, &UserId),
+    (held, person): (&DomainHolder, &UserId),
     plans: &Plans,
 ) -> Result<(), AttachError> {
     let now = change.now();
@@ -201,10 +201,10 @@ pub(super) async fn take_over(
     let event = format!("domain_moved/{domain}/{}/{}", former.id, held.since.unix_millis());
     let notice = Notice::DomainMoved { domain: domain.clone(), project: former.name.clone() };
     notify(&mut *change, &former.owner, &event, &notice, None, now).await?;
-    change.audit(Entry::of_project(Action::DomainClaim, project).with("domain", domain.as_str()));
-    change.audit(Entry::of_project(Action::DomainLose, &former).with("domain", domain.as_str()));
+    change.audit(NewAuditEntry::for_project(Action::DomainClaim, project).with("domain", domain.as_str()));
+    change.audit(NewAuditEntry::for_project(Action::DomainLose, &former).with("domain", domain.as_str()));
     for id in [&project.id, &former.id] {
-        change.touch(Touched::new(id).with_hosts([HostKey::Domain(domain.clone())]));
+        change.touch(PendingChange::new(id).with_hosts([HostKey::Domain(domain.clone())]));
     }
     Ok(())
 }
@@ -215,20 +215,20 @@ pub(super) async fn take_over(
 /// although public, and spent once the domain has moved, so that a forgotten record cannot take the domain back.
 fn code(master_key: &MasterKey, project: &ProjectId, whose: &str, since: Timestamp, domain: &Hostname) -> String {
     let context = format!("{project} {domain} {whose} {}", since.unix_millis());
-    hex::encode(&master_key.derive(Purpose::DomainClaims, context.as_bytes())[..CODE_BYTES])
+    hex::encode(&master_key.derive(KeyPurpose::DomainClaims, context.as_bytes())[..CODE_BYTES])
 }
 
 /// Returns whether visitors of `domain` arrive here, directly or through somebody's proxy; `None` if unknown.
-async fn leads_here(app: &App, domain: &Hostname) -> Result<Option<bool>, ApiError> {
-    let look = app.hostnames.look(domain).await;
+async fn points_here(app: &App, domain: &Hostname) -> Result<Option<bool>, ApiError> {
+    let look = app.hostnames.lookup(domain).await;
     let (mut is_known, mut has_address, mut is_proxied) = (false, false, false);
     for (_, finding) in look.findings() {
         match finding {
-            Finding::Leads | Finding::Partly(_) | Finding::StaleIpv6(_) => return Ok(Some(true)),
-            Finding::ServFail { .. } | Finding::NoTarget | Finding::Unasked(_) => return Ok(None),
-            Finding::Nothing | Finding::Dangling(_) => {}
-            Finding::Elsewhere(_) => has_address = true,
-            Finding::Proxied(_) => (has_address, is_proxied) = (true, true),
+            DnsDestination::Leads | DnsDestination::Partly(_) | DnsDestination::StaleIpv6(_) => return Ok(Some(true)),
+            DnsDestination::ServFail { .. } | DnsDestination::NoTarget | DnsDestination::Unasked(_) => return Ok(None),
+            DnsDestination::Nothing | DnsDestination::Dangling(_) => {}
+            DnsDestination::Elsewhere(_) => has_address = true,
+            DnsDestination::Proxied(_) => (has_address, is_proxied) = (true, true),
         }
         is_known = true;
     }
@@ -237,18 +237,18 @@ async fn leads_here(app: &App, domain: &Hostname) -> Result<Option<bool>, ApiErr
     }
     // Another server may be a proxy in front of us.
     let now = app.clock.now();
-    let reach = reach(&app.db, &app.hostnames, &app.config, now, domain).await?;
+    let reach = find_destination(&app.db, &app.hostnames, &app.config, now, domain).await?;
     // A proxy that connects to us only over HTTPS needs a certificate here.
     let has_certificate = async || domains::tls_ready(&app.db, domain, now).await;
     Ok(match reach {
-        Reach::Here => Some(true),
-        Reach::Https => Some(has_certificate().await?),
-        Reach::Elsewhere => Some(is_proxied && has_certificate().await?),
-        Reach::Unknown => None,
+        VisitorDestination::Here => Some(true),
+        VisitorDestination::Https => Some(has_certificate().await?),
+        VisitorDestination::Elsewhere => Some(is_proxied && has_certificate().await?),
+        VisitorDestination::Unknown => None,
     })
 }
 
-fn taken(message: String) -> ApiError {
+fn domain_taken(message: String) -> ApiError {
     ApiError::new(Code::DomainTaken, message)
 }
 

@@ -14,14 +14,14 @@ use db::{
 };
 use domain::{Hostname, ProjectId};
 
-use super::{Named, refuse_own, view};
+use super::{DomainPath, reject_platform_domain, view};
 use crate::{
     app::App,
     auth::ProjectAccess,
     error::ApiError,
     extract::{Json, Path},
-    hostnames::{Finding, Look, LookError, Seen, Verdict, advice},
-    probe::way::{Way, try_way},
+    hostnames::{DnsDestination, DnsLookup, HostnameVerdict, HostnameView, LookError, advice},
+    probe::way::{PathOutcome, test_path},
     rates::Bucket,
 };
 
@@ -45,35 +45,39 @@ use crate::{
 pub async fn diagnose(
     State(app): State<App>,
     ProjectAccess(project): ProjectAccess<Member>,
-    Path(named): Path<Named>,
+    Path(named): Path<DomainPath>,
 ) -> Result<Json<Diagnosis>, ApiError> {
     let hostname = named.hostname()?;
-    refuse_own(&app, &hostname)?;
+    reject_platform_domain(&app, &hostname)?;
     let payer = project.payer();
     app.rate_limits.count(Bucket::DomainLook, payer.person_or_account()).await.check()?;
     let _turn = app.bounds.domain_look(&payer).await?;
     let (look, of_fallback, delegation) = tokio::join!(
-        look(&app, &hostname),
-        app.certificates.caa_identities_of_fallback(),
-        delegation(&app, &project.id, &hostname)
+        query_dns(&app, &hostname),
+        app.certificates.fallback_caa_identities(),
+        find_delegation(&app, &project.id, &hostname)
     );
     let look = look?;
     let (mut verdict, mut message) = match look.verdict() {
-        Verdict::Leads => (DnsVerdict::Leads, format!("{hostname} leads here, and nothing in DNS is in the way.")),
-        Verdict::Waiting(message) => (DnsVerdict::Waiting, message),
-        Verdict::Blocked(message) => (DnsVerdict::Blocked, message),
+        HostnameVerdict::Leads => {
+            (DnsVerdict::Leads, format!("{hostname} leads here, and nothing in DNS is in the way."))
+        }
+        HostnameVerdict::Waiting(message) => (DnsVerdict::Waiting, message),
+        HostnameVerdict::Blocked(message) => (DnsVerdict::Blocked, message),
     };
     let way = match verdict {
         // A proxy may forward the authority's requests to us.
         DnsVerdict::Leads | DnsVerdict::Blocked if verdict == DnsVerdict::Leads || look.is_proxied() => {
-            Some(try_way(&app.db, &app.hostnames, &app.config, app.clock.now(), &hostname).await?)
+            Some(test_path(&app.db, &app.hostnames, &app.config, app.clock.now(), &hostname).await?)
         }
         _ => None,
     };
     let http = way.map(|way| match way {
-        Way::Open => HttpWay { open: Some(true), message: "Our own file came back over plain HTTP.".to_owned() },
-        Way::Closed(message) => HttpWay { open: Some(false), message },
-        Way::Untried(message) => HttpWay { open: None, message },
+        PathOutcome::Open => {
+            HttpWay { open: Some(true), message: "Our own file came back over plain HTTP.".to_owned() }
+        }
+        PathOutcome::Closed(message) => HttpWay { open: Some(false), message },
+        PathOutcome::Untried(message) => HttpWay { open: None, message },
     });
     let mut fixes = look.fixes();
     match &http {
@@ -95,9 +99,9 @@ pub async fn diagnose(
         fixes.push(Fix { why, ..fix });
     }
     let platform = app.hostnames.platform();
-    let status = attached(&app, &project, &hostname).await?.map(|domain| view(&app, domain).status);
+    let status = find_attached(&app, &project, &hostname).await?.map(|domain| view(&app, domain).status);
     let resolvers = look.seen.iter().map(|seen| {
-        let finding = seen.finding(platform);
+        let finding = seen.judge_destination(platform);
         ResolverView {
             resolver: seen.resolver.clone(),
             message: advice::sentence(&hostname, seen.owner(&hostname), platform, &finding),
@@ -108,13 +112,13 @@ pub async fn diagnose(
             caa: caa(seen),
         }
     });
-    let taken = claims::holder(&app.db, &hostname).await?.is_some_and(|held| held.project != project.id);
+    let taken = claims::find_holder(&app.db, &hostname).await?.is_some_and(|held| held.project != project.id);
     Ok(Json(Diagnosis {
         attached: status.is_some(),
         taken,
         verdict,
         message,
-        records: advice::wanted(&hostname, platform),
+        records: advice::target_records(&hostname, platform),
         delegation,
         resolvers: resolvers.collect(),
         http,
@@ -125,18 +129,18 @@ pub async fn diagnose(
 }
 
 /// Checks the hostname's DNS from the point of view of the authority that its next order goes to.
-async fn look(app: &App, hostname: &Hostname) -> Result<Look, sqlx::Error> {
-    let failures = orders::failures(&app.db, hostname).await?;
+async fn query_dns(app: &App, hostname: &Hostname) -> Result<DnsLookup, sqlx::Error> {
+    let failures = orders::count_failures(&app.db, hostname).await?;
     let account = app.certificates.account_url(&app.db, failures).await?;
     let look = match app.certificates.caa_identities(failures).await {
-        Some(identities) => app.hostnames.look_with(hostname, &identities).await,
-        None => app.hostnames.look(hostname).await,
+        Some(identities) => app.hostnames.lookup_with_identities(hostname, &identities).await,
+        None => app.hostnames.lookup(hostname).await,
     };
     Ok(look.with_account(account))
 }
 
 /// Returns the record that proves the hostname before it points here, and whether it is set.
-async fn delegation(app: &App, project: &ProjectId, hostname: &Hostname) -> Option<Delegation> {
+async fn find_delegation(app: &App, project: &ProjectId, hostname: &Hostname) -> Option<Delegation> {
     let value = app.certificates.delegation(project, hostname)?;
     let stands = app.hostnames.is_delegated(hostname, &value).await;
     let record = DnsRecord { kind: "CNAME".to_owned(), name: format!("_acme-challenge.{hostname}"), value };
@@ -144,7 +148,7 @@ async fn delegation(app: &App, project: &ProjectId, hostname: &Hostname) -> Opti
 }
 
 /// Returns the domain with its state, if the project has it.
-async fn attached(
+async fn find_attached(
     app: &App,
     project: &db::permits::ProjectPermit<Member>,
     hostname: &Hostname,
@@ -157,17 +161,17 @@ async fn attached(
     Ok(Some(CustomDomain { domain: hostname.clone(), tls_ready, status }))
 }
 
-fn shown(finding: &Finding) -> DnsFinding {
+fn shown(finding: &DnsDestination) -> DnsFinding {
     match finding {
-        Finding::Leads => DnsFinding::Leads,
-        Finding::Nothing | Finding::Dangling(_) => DnsFinding::Nothing,
-        Finding::Elsewhere(_) => DnsFinding::Elsewhere,
-        Finding::Partly(_) => DnsFinding::Partly,
-        Finding::StaleIpv6(_) => DnsFinding::StaleIpv6,
-        Finding::Proxied(_) => DnsFinding::Proxied,
-        Finding::ServFail { .. } => DnsFinding::Servfail,
-        Finding::NoTarget => DnsFinding::NoTarget,
-        Finding::Unasked(_) => DnsFinding::Unasked,
+        DnsDestination::Leads => DnsFinding::Leads,
+        DnsDestination::Nothing | DnsDestination::Dangling(_) => DnsFinding::Nothing,
+        DnsDestination::Elsewhere(_) => DnsFinding::Elsewhere,
+        DnsDestination::Partly(_) => DnsFinding::Partly,
+        DnsDestination::StaleIpv6(_) => DnsFinding::StaleIpv6,
+        DnsDestination::Proxied(_) => DnsFinding::Proxied,
+        DnsDestination::ServFail { .. } => DnsFinding::Servfail,
+        DnsDestination::NoTarget => DnsFinding::NoTarget,
+        DnsDestination::Unasked(_) => DnsFinding::Unasked,
     }
 }
 
@@ -175,7 +179,7 @@ fn addresses(answer: &Result<Vec<IpAddr>, LookError>) -> Vec<IpAddr> {
     answer.clone().unwrap_or_default()
 }
 
-fn caa(seen: &Seen) -> Vec<DnsRecord> {
+fn caa(seen: &HostnameView) -> Vec<DnsRecord> {
     let Ok(Some(set)) = &seen.caa else { return Vec::new() };
     let record = |record: &crate::hostnames::caa::CaaRecord| DnsRecord {
         kind: "CAA".to_owned(),

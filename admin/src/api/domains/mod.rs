@@ -9,18 +9,20 @@ use api::{
     domains::{AttachDomain, DnsRecord, Domain, DomainStatus, Refreshed},
 };
 use axum::{extract::State, http::StatusCode, response::IntoResponse};
-use config::acme::Issuer;
+use config::acme::CertificateIssuer;
 use db::{
-    audit::Entry,
+    audit::NewAuditEntry,
     certificates::orders::{self, OrderStatus},
     permits::{Member, ProjectPermit},
-    projects::domains::{self, AttachError, Attached, Claimant, CustomDomain, DetachError},
+    projects::domains::{self, AttachError, AttachOutcome, CustomDomain, DetachError, DomainClaimant},
 };
-use domain::{Hostname, addresses::HostKey, audit::Action, certificates::DomainState, changes::Touched, plans::Plans};
+use domain::{
+    Hostname, addresses::HostKey, audit::Action, certificates::DomainState, changes::PendingChange, plans::Plans,
+};
 use serde::Deserialize;
 use sqlx::PgConnection;
 
-use self::claim::Claim;
+use self::claim::ProvedClaim;
 use crate::{
     app::App,
     auth::{CliUser, ProjectAccess},
@@ -33,11 +35,11 @@ use crate::{
 
 /// The domain of the path. The project of the path is in [`ProjectAccess`].
 #[derive(Debug, Deserialize)]
-pub struct Named {
+pub struct DomainPath {
     domain: String,
 }
 
-impl Named {
+impl DomainPath {
     /// Parses the domain. Text that is not a hostname is not found.
     fn hostname(&self) -> Result<Hostname, ApiError> {
         self.domain.parse().map_err(|_| no_domain())
@@ -78,25 +80,25 @@ pub async fn attach(
     ProjectAccess(project): ProjectAccess<Member>,
     Json(AttachDomain { domain }): Json<AttachDomain>,
 ) -> Result<impl IntoResponse, ApiError> {
-    refuse_own(&app, &domain)?;
-    count_look(&app, &project).await?;
-    let is_proven = claim::prove_beside_others(&app, &caller.user.id, &project, &domain).await?;
+    reject_platform_domain(&app, &domain)?;
+    count_domain_check(&app, &project).await?;
+    let is_proven = claim::prove_among_siblings(&app, &caller.user.id, &project, &domain).await?;
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
     let plans = app.plans();
-    let person = if is_proven { Claimant::Proven } else { Claimant::Person(&caller.user.id) };
+    let person = if is_proven { DomainClaimant::Proven } else { DomainClaimant::Person(&caller.user.id) };
     match attach_free(&mut change, &project, &domain, person, plans).await {
         Err(AttachError::Taken | AttachError::Kept) => {
             // No transaction stays open during DNS lookups.
             drop(change);
-            let claim = claim::prove(&app, &caller.user.id, &project, &domain).await?;
+            let claim = claim::prove_ownership(&app, &caller.user.id, &project, &domain).await?;
             change = app.change(caller.actor()).await?;
             match claim {
-                Some(Claim::OfHolder(held)) => {
+                Some(ProvedClaim::OfHolder(held)) => {
                     claim::take_over(&mut change, &project, &domain, (&held, &caller.user.id), plans).await?;
                 }
-                Some(Claim::OfFormerOwner) => {
-                    attach_free(&mut change, &project, &domain, Claimant::Proven, plans).await?;
+                Some(ProvedClaim::OfFormerOwner) => {
+                    attach_free(&mut change, &project, &domain, DomainClaimant::Proven, plans).await?;
                 }
                 None => attach_free(&mut change, &project, &domain, person, plans).await?,
             }
@@ -104,7 +106,7 @@ pub async fn attach(
         attached => attached?,
     }
     let tls_ready = domains::tls_ready(&mut *change, &domain, now).await?;
-    watch(&app, &mut change, &domain).await?;
+    start_ordering(&app, &mut change, &domain).await?;
     let status = orders::status(&mut *change, &domain).await?;
     let propagation = change.commit().await?;
     app.certificates.wake();
@@ -116,13 +118,13 @@ async fn attach_free(
     change: &mut Change<'_>,
     project: &ProjectPermit<Member>,
     domain: &Hostname,
-    claimant: Claimant<'_>,
+    claimant: DomainClaimant<'_>,
     plans: &Plans,
 ) -> Result<(), AttachError> {
     let now = change.now();
-    if domains::attach(&mut *change, project, domain, claimant, plans, now).await? == Attached::Now {
-        change.audit(Entry::of_project(Action::DomainAttach, project).with("domain", domain.as_str()));
-        change.touch(Touched::new(&project.id).with_hosts([HostKey::Domain(domain.clone())]));
+    if domains::attach(&mut *change, project, domain, claimant, plans, now).await? == AttachOutcome::Now {
+        change.audit(NewAuditEntry::for_project(Action::DomainAttach, project).with("domain", domain.as_str()));
+        change.touch(PendingChange::new(&project.id).with_hosts([HostKey::Domain(domain.clone())]));
     }
     Ok(())
 }
@@ -145,14 +147,14 @@ pub async fn detach(
     State(app): State<App>,
     caller: CliUser,
     ProjectAccess(project): ProjectAccess<Member>,
-    Path(named): Path<Named>,
+    Path(named): Path<DomainPath>,
 ) -> Result<impl IntoResponse, ApiError> {
     let domain = named.hostname()?;
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
     domains::detach(&mut change, &project, &domain, now).await?;
-    change.audit(Entry::of_project(Action::DomainDetach, &project).with("domain", domain.as_str()));
-    change.touch(Touched::new(&project.id).with_hosts([HostKey::Domain(domain)]));
+    change.audit(NewAuditEntry::for_project(Action::DomainDetach, &project).with("domain", domain.as_str()));
+    change.touch(PendingChange::new(&project.id).with_hosts([HostKey::Domain(domain)]));
     Ok((change.commit().await?, Json(Done::OK)))
 }
 
@@ -175,16 +177,16 @@ pub async fn refresh(
     State(app): State<App>,
     caller: CliUser,
     ProjectAccess(project): ProjectAccess<Member>,
-    Path(named): Path<Named>,
+    Path(named): Path<DomainPath>,
 ) -> Result<Json<Refreshed>, ApiError> {
     let domain = named.hostname()?;
-    count_look(&app, &project).await?;
+    count_domain_check(&app, &project).await?;
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
     if !domains::is_attached(&mut *change, &project, &domain).await? {
         return Err(no_domain());
     }
-    watch(&app, &mut change, &domain).await?;
+    start_ordering(&app, &mut change, &domain).await?;
     let tls_ready = domains::tls_ready(&mut *change, &domain, now).await?;
     change.commit_without_waiting().await?;
     app.certificates.wake();
@@ -192,11 +194,11 @@ pub async fn refresh(
 }
 
 /// Counts a domain check against the owner's rate limit.
-async fn count_look(app: &App, project: &ProjectPermit<Member>) -> Result<(), ApiError> {
+async fn count_domain_check(app: &App, project: &ProjectPermit<Member>) -> Result<(), ApiError> {
     app.rate_limits.count(Bucket::DomainLook, project.payer().person_or_account()).await.check()
 }
 
-fn refuse_own(app: &App, domain: &Hostname) -> Result<(), ApiError> {
+fn reject_platform_domain(app: &App, domain: &Hostname) -> Result<(), ApiError> {
     if app.addresses.is_own(domain) {
         return Err(ApiError::invalid(
             "domain is the platform's own, or under one of its domains; attach one that is yours.",
@@ -206,8 +208,8 @@ fn refuse_own(app: &App, domain: &Hostname) -> Result<(), ApiError> {
 }
 
 /// Starts to maintain a certificate for `domain`, if certificates are ordered at all.
-async fn watch(app: &App, conn: &mut PgConnection, domain: &Hostname) -> Result<(), sqlx::Error> {
-    if app.config.acme.issuer == Issuer::None {
+async fn start_ordering(app: &App, conn: &mut PgConnection, domain: &Hostname) -> Result<(), sqlx::Error> {
+    if app.config.acme.issuer == CertificateIssuer::None {
         return Ok(());
     }
     orders::watch(conn, domain, app.clock.now()).await
@@ -215,7 +217,7 @@ async fn watch(app: &App, conn: &mut PgConnection, domain: &Hostname) -> Result<
 
 /// Converts a domain to its API view.
 pub fn view(app: &App, domain: CustomDomain) -> Domain {
-    let records = advice::wanted(&domain.domain, app.hostnames.platform());
+    let records = advice::target_records(&domain.domain, app.hostnames.platform());
     let status = status(&domain, &records.iter().map(DnsRecord::line).collect::<Vec<_>>().join(" and "));
     let dns_target = app.addresses.dns_target().to_owned();
     Domain { domain: domain.domain, tls_ready: domain.tls_ready, dns_target, records, status }

@@ -11,7 +11,7 @@ use axum::http::HeaderValue;
 use bytes::Bytes;
 use db::orgs;
 use domain::{Account, Clock, OrgId, PayingAccount, role::Role};
-use live::events::{Event, EventId};
+use live::events::{AccountEvent, EventId};
 use sqlx::PgPool;
 use tokio::{
     sync::broadcast::error::RecvError,
@@ -23,9 +23,9 @@ use super::frames;
 use crate::{
     app::App,
     auth::CliUser,
-    bounds::{Bounds, EventStreamTurn},
+    bounds::{ConcurrencyLimits, EventStreamPermit},
     error::ApiError,
-    events::{Following, Hub, News, Start, Told},
+    events::{EventContent, EventHub, EventReceiver, StoredEvent, StreamPosition},
 };
 
 /// Interval of the keep-alive comments. Each time, the stream also checks whether its credential is still valid.
@@ -37,48 +37,48 @@ const ORGS: i64 = 1_000;
 /// Maximum wait for events that another admin has already delivered, and for the event log to be read at all.
 const CATCH_UP: Duration = Duration::from_secs(1);
 
-pub(super) struct Follower {
-    hub: Arc<Hub>,
+pub(super) struct EventFollower {
+    hub: Arc<EventHub>,
     db: PgPool,
     clock: Clock,
-    bounds: Bounds,
+    bounds: ConcurrencyLimits,
     stopping: CancellationToken,
     caller: CliUser,
     roles: HashMap<OrgId, Role>,
-    following: Following,
+    following: EventReceiver,
     /// Entries to deliver before those of `following`.
-    backlog: VecDeque<Arc<Told>>,
+    backlog: VecDeque<Arc<StoredEvent>>,
     first: Option<Bytes>,
     /// The last entry that the stream has processed.
     position: Option<EventId>,
     keep_alive: Interval,
     ticks: u32,
     is_over: bool,
-    _turn: EventStreamTurn,
+    _turn: EventStreamPermit,
 }
 
-impl Follower {
+impl EventFollower {
     /// Opens a stream for `caller` that starts after the entry `last`.
     pub(super) async fn begin(
         app: &App,
         caller: CliUser,
         last: Option<&HeaderValue>,
-        turn: EventStreamTurn,
+        turn: EventStreamPermit,
     ) -> Result<Self, ApiError> {
         let hub = app.events.hub().clone();
         // Without Redis there are no events, but the stream opens all the same.
-        let _ = tokio::time::timeout(CATCH_UP, hub.begun()).await;
+        let _ = tokio::time::timeout(CATCH_UP, hub.wait_ready()).await;
         let wanted = last.map(|last| last.to_str().ok().and_then(|text| text.parse::<EventId>().ok()));
-        let (start, mut following) = hub.follow(wanted.flatten());
+        let (start, mut following) = hub.subscribe(wanted.flatten());
         let (first, backlog, position) = match start {
-            Start::Now(newest) if wanted.is_none() => (frames::opening(newest), Vec::new(), newest),
-            Start::After(missed) => (frames::opening(wanted.flatten()), missed, wanted.flatten()),
-            Start::Unknown(newest) if catch_up(&mut following, wanted.flatten(), newest).await => {
+            StreamPosition::Now(newest) if wanted.is_none() => (frames::opening(newest), Vec::new(), newest),
+            StreamPosition::After(missed) => (frames::opening(wanted.flatten()), missed, wanted.flatten()),
+            StreamPosition::Unknown(newest) if catch_up(&mut following, wanted.flatten(), newest).await => {
                 (frames::opening(wanted.flatten()), Vec::new(), wanted.flatten())
             }
-            Start::Now(_) | Start::Unknown(_) => {
+            StreamPosition::Now(_) | StreamPosition::Unknown(_) => {
                 let newest;
-                (newest, following) = behind_newest(&hub);
+                (newest, following) = follow_newest(&hub);
                 (frames::reset(newest), Vec::new(), newest)
             }
         };
@@ -111,13 +111,13 @@ impl Follower {
         let mut frame = self.first.take();
         while frame.is_none() && !self.is_over {
             if let Some(told) = self.backlog.pop_front() {
-                frame = self.tell(&told).await;
+                frame = self.render_entry(&told).await;
                 continue;
             }
             tokio::select! {
                 biased;
                 () = self.stopping.cancelled() => self.is_over = true,
-                _ = self.keep_alive.tick() => frame = self.look().await,
+                _ = self.keep_alive.tick() => frame = self.check_and_keep_alive().await,
                 received = self.following.recv() => match received {
                     Ok(told) => self.backlog.push_back(told),
                     Err(RecvError::Lagged(_)) => frame = self.reset().await,
@@ -129,17 +129,17 @@ impl Follower {
     }
 
     /// Returns the frame for an entry, if the stream's caller may see it.
-    async fn tell(&mut self, told: &Told) -> Option<Bytes> {
+    async fn render_entry(&mut self, told: &StoredEvent) -> Option<Bytes> {
         self.position = Some(told.id);
         match &told.news {
-            News::Reset => {
+            EventContent::Reset => {
                 self.refresh_roles().await;
                 (!self.is_over).then(|| frames::reset(self.position))
             }
-            News::Credentials(user) if *user == self.caller.user.id => self.sign_out_if_ended().await,
-            News::Credentials(_) | News::Nothing => None,
-            News::Event(event, made) => {
-                let is_whole = self.sight(event).await?;
+            EventContent::Credentials(user) if *user == self.caller.user.id => self.sign_out_if_ended().await,
+            EventContent::Credentials(_) | EventContent::Nothing => None,
+            EventContent::Event(event, made) => {
+                let is_whole = self.visibility(event).await?;
                 let frame = made[usize::from(is_whole)].get_or_init(|| {
                     let account = event.org.as_ref().map_or(self.caller.user.vcs_login.as_str(), |org| org.as_str());
                     frames::change(told.id, event, account, is_whole)
@@ -150,7 +150,7 @@ impl Follower {
     }
 
     /// Returns whether the person may see the event with all its details, or `None` if they may not see it at all.
-    async fn sight(&mut self, event: &Event) -> Option<bool> {
+    async fn visibility(&mut self, event: &AccountEvent) -> Option<bool> {
         let org = match &event.owner {
             Account::User(owner) => return (*owner == self.caller.user.id).then_some(true),
             Account::Org(org) => org,
@@ -177,7 +177,7 @@ impl Follower {
     }
 
     /// Returns a keep-alive, or the final frame if the credential has ended.
-    async fn look(&mut self) -> Option<Bytes> {
+    async fn check_and_keep_alive(&mut self) -> Option<Bytes> {
         self.ticks = self.ticks.wrapping_add(1);
         if self.ticks.is_multiple_of(ROLES_EVERY) {
             // An unavailable database does not end a stream that was permitted; changes of membership also arrive as
@@ -189,7 +189,7 @@ impl Follower {
 
     /// Restarts after the newest entry, because the stream was too slow.
     async fn reset(&mut self) -> Option<Bytes> {
-        (self.position, self.following) = behind_newest(&self.hub);
+        (self.position, self.following) = follow_newest(&self.hub);
         self.refresh_roles().await;
         (!self.is_over).then(|| frames::reset(self.position))
     }
@@ -219,7 +219,7 @@ impl Follower {
 
     async fn read_roles(&mut self) -> Result<(), sqlx::Error> {
         let _turn = self.bounds.event_look(&self.person()).await;
-        let reading = orgs::roles_of_user(&self.db, &self.caller.user.id, ORGS);
+        let reading = orgs::list_roles_for_user(&self.db, &self.caller.user.id, ORGS);
         self.roles = db::in_time(reading).await?.into_iter().collect();
         Ok(())
     }
@@ -227,23 +227,23 @@ impl Follower {
 
 const ORG_DELETE: &str = domain::audit::Action::OrgDelete.as_str();
 
-fn behind_newest(hub: &Hub) -> (Option<EventId>, Following) {
-    let (start, following) = hub.follow(None);
+fn follow_newest(hub: &EventHub) -> (Option<EventId>, EventReceiver) {
+    let (start, following) = hub.subscribe(None);
     let newest = match start {
-        Start::Now(newest) | Start::Unknown(newest) => newest,
-        Start::After(_) => None,
+        StreamPosition::Now(newest) | StreamPosition::Unknown(newest) => newest,
+        StreamPosition::After(_) => None,
     };
     (newest, following)
 }
 
 /// Waits for the entry `last`, which another admin may have read first. Returns false if it does not arrive.
-async fn catch_up(following: &mut Following, last: Option<EventId>, newest: Option<EventId>) -> bool {
+async fn catch_up(following: &mut EventReceiver, last: Option<EventId>, newest: Option<EventId>) -> bool {
     let Some(last) = last.filter(|last| newest.is_none_or(|newest| *last > newest)) else { return false };
     let come = async {
         loop {
             match following.recv().await {
                 Ok(told) if told.id < last => {}
-                Ok(told) => return told.id == last && !matches!(told.news, News::Reset),
+                Ok(told) => return told.id == last && !matches!(told.news, EventContent::Reset),
                 Err(_) => return false,
             }
         }

@@ -2,7 +2,7 @@
 
 use api::events::ChangeEvent;
 use bytes::Bytes;
-use live::events::{Event, EventId};
+use live::events::{AccountEvent, EventId};
 
 /// The client's reconnection delay, in milliseconds.
 const RETRY: u32 = 1_000;
@@ -26,7 +26,7 @@ pub(super) fn signed_out() -> Bytes {
 }
 
 /// Reports a change to `account`, with all its details if `is_whole`.
-pub(super) fn change(id: EventId, event: &Event, account: &str, is_whole: bool) -> Bytes {
+pub(super) fn change(id: EventId, event: &AccountEvent, account: &str, is_whole: bool) -> Bytes {
     let mut detail = event.detail.clone();
     if is_whole {
         detail.extend(event.admin_detail.clone());
@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn an_event_is_one_line_of_data_with_the_details_that_its_reader_may_see() {
         let now = Timestamp::from_unix_millis(0);
-        let event = Event {
+        let event = AccountEvent {
             kind: "token.create".to_owned(),
             owner: Account::User(UserId::new(now)),
             org: None,

@@ -12,7 +12,7 @@ use axum::{
 };
 use futures_util::stream;
 
-use self::follower::Follower;
+use self::follower::EventFollower;
 use crate::{
     app::App,
     auth::{CliUser, Credential},
@@ -53,8 +53,8 @@ pub async fn follow(State(app): State<App>, caller: CliUser, headers: HeaderMap)
     };
     let turn = app.bounds.event_stream(&caller.user.id.clone().into(), session)?;
     let last = headers.get(LAST_EVENT_ID).filter(|last| !last.is_empty());
-    let follower = Follower::begin(&app, caller, last, turn).await?;
-    let body = Body::from_stream(stream::unfold(Box::new(follower), Follower::next));
+    let follower = EventFollower::begin(&app, caller, last, turn).await?;
+    let body = Body::from_stream(stream::unfold(Box::new(follower), EventFollower::next));
     let headers = [
         (header::CONTENT_TYPE, EVENT_STREAM),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),

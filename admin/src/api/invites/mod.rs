@@ -11,7 +11,7 @@ use crate::{
     auth::CliUser,
     error::ApiError,
     extract::{Json, Path},
-    joining::{Joined, join, no_invite, preview},
+    joining::{AcceptedInvite, invite_not_found, join, preview},
 };
 
 /// Previews an invite for the holder of its link.
@@ -26,7 +26,7 @@ use crate::{
     }))),
 )]
 pub async fn show(State(app): State<App>, Path(token): Path<String>) -> Result<impl IntoResponse, ApiError> {
-    let preview = preview(&app, &token).await?.ok_or_else(no_invite)?;
+    let preview = preview(&app, &token).await?.ok_or_else(invite_not_found)?;
     Ok(([(header::CACHE_CONTROL, "no-store")], Json(preview)))
 }
 
@@ -50,6 +50,6 @@ pub async fn accept(
     caller: CliUser,
     Path(token): Path<String>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let (Joined { org, role, .. }, propagation) = join(&app, &caller, &token).await?;
+    let (AcceptedInvite { org, role, .. }, propagation) = join(&app, &caller, &token).await?;
     Ok((propagation, Json(orgs::view(&org, role))))
 }

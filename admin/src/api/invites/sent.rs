@@ -6,9 +6,9 @@ use api::{
 };
 use axum::{extract::State, http::StatusCode};
 use db::{
-    audit::Entry,
+    audit::NewAuditEntry,
     letters,
-    orgs::invites::{self, CreateError},
+    orgs::invites::{self, CreateInviteError},
     permits::{self, Admin, LockedOrg},
 };
 use domain::{InviteId, audit::Action, opaque::OpaqueSecret, role::Role};
@@ -19,14 +19,14 @@ use crate::{
     app::App,
     auth::{CliUser, OrgAccess},
     error::{ApiError, Code},
-    extract::{Json, Paged, Path},
-    mail::{invite::Invitation, kinds::Kind},
+    extract::{Json, PageQuery, Path},
+    mail::{invite::Invitation, kinds::LetterKind},
     rates::Bucket,
 };
 
 /// The invite in a path.
 #[derive(Debug, Deserialize)]
-pub struct Named {
+pub struct InvitePath {
     id: InviteId,
 }
 
@@ -42,10 +42,10 @@ pub struct Named {
 pub async fn list(
     State(app): State<App>,
     OrgAccess(org): OrgAccess<Admin>,
-    page: Paged<InviteId>,
+    page: PageQuery<InviteId>,
 ) -> Result<Json<InviteList>, ApiError> {
     let mut invites = invites::page(&app.db, &org, page.before.as_ref(), page.rows(), app.clock.now()).await?;
-    let next_cursor = page.cut(&mut invites, |invite| invite.id.to_string());
+    let next_cursor = page.truncate(&mut invites, |invite| invite.id.to_string());
     Ok(Json(InviteList { invites: invites.into_iter().map(view).collect(), next_cursor }))
 }
 
@@ -75,7 +75,7 @@ pub async fn create(
     let invite =
         invites::create(&mut change, &org, &caller.user, &body.email, body.role, &secret.hash(), app.plans(), now)
             .await?;
-    let entry = Entry::of_org(Action::InviteCreate, &org.id, &org.name)
+    let entry = NewAuditEntry::for_org(Action::InviteCreate, &org.id, &org.name)
         .with("invite", invite.id.as_str())
         .with("email", invite.email.as_str())
         .with("role", Role::from(invite.role).as_str());
@@ -83,7 +83,7 @@ pub async fn create(
     change.commit().await?;
     let invite_url = format!("{}{}/{}", app.console.origin(), paths::INVITES, secret.expose());
     // After the commit, so that no mail links to an invite that was rolled back, and no lock is held during SMTP.
-    let email_sent = send(&app, &caller, &org, &invite, &invite_url).await;
+    let email_sent = mail_invitation(&app, &caller, &org, &invite, &invite_url).await;
     Ok((StatusCode::CREATED, Json(CreatedInvite { invite: view(invite), invite_url, email_sent })))
 }
 
@@ -103,14 +103,14 @@ pub async fn revoke(
     State(app): State<App>,
     caller: CliUser,
     OrgAccess(org): OrgAccess<Admin>,
-    Path(Named { id }): Path<Named>,
+    Path(InvitePath { id }): Path<InvitePath>,
 ) -> Result<Json<Done>, ApiError> {
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
     let org = permits::lock(&mut change, org).await?;
     let revoked = invites::revoke(&mut change, &org, &id, now).await?;
     let email = revoked.ok_or_else(|| ApiError::not_found("invite"))?;
-    let entry = Entry::of_org(Action::InviteRevoke, &org.id, &org.name)
+    let entry = NewAuditEntry::for_org(Action::InviteRevoke, &org.id, &org.name)
         .with("invite", id.as_str())
         .with("email", email.as_str());
     change.audit(entry);
@@ -122,11 +122,17 @@ pub async fn revoke(
 ///
 /// No mail is sent if the recipient has unsubscribed or too many were sent, whatever became of those invites. Limits
 /// count senders and recipients as well as organizations, because organizations are free to create.
-async fn send(app: &App, caller: &CliUser, org: &LockedOrg<Admin>, invite: &invites::Invite, url: &str) -> bool {
+async fn mail_invitation(
+    app: &App,
+    caller: &CliUser,
+    org: &LockedOrg<Admin>,
+    invite: &invites::Invite,
+    url: &str,
+) -> bool {
     if !app.mailer.is_configured() {
         return false;
     }
-    let (sender, mailbox, kind) = (caller.user.id.as_str(), invite.email.mailbox(), Kind::Invitation);
+    let (sender, mailbox, kind) = (caller.user.id.as_str(), invite.email.mailbox(), LetterKind::Invitation);
     match letters::is_unsubscribed(&app.db, &mailbox, kind.as_str()).await {
         Ok(false) => {}
         Ok(true) => return false,
@@ -169,15 +175,15 @@ fn view(invite: invites::Invite) -> Invite {
     }
 }
 
-impl From<CreateError> for ApiError {
-    fn from(error: CreateError) -> Self {
+impl From<CreateInviteError> for ApiError {
+    fn from(error: CreateInviteError) -> Self {
         match error {
-            CreateError::TooMany => Self::new(
+            CreateInviteError::TooMany => Self::new(
                 Code::PlanLimitReached,
                 "Too many invites of this organization wait for an answer; revoke some first.",
             ),
-            CreateError::Quota(reached) => reached.into(),
-            CreateError::Db(error) => error.into(),
+            CreateInviteError::Quota(reached) => reached.into(),
+            CreateInviteError::Db(error) => error.into(),
         }
     }
 }

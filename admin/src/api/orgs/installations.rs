@@ -6,7 +6,7 @@ use api::{
 };
 use axum::{extract::State, http::StatusCode};
 use db::{
-    audit::Entry,
+    audit::NewAuditEntry,
     code_host::{
         installations,
         sharing::{ShareError, UnshareError},
@@ -26,7 +26,7 @@ use crate::{
 
 /// The installation of the path. The organization of the path is in [`OrgAccess`].
 #[derive(Debug, Deserialize)]
-pub struct Named {
+pub struct InstallationPath {
     id: i64,
 }
 
@@ -78,7 +78,7 @@ pub async fn share(
     let now = change.now();
     let is_new = db::code_host::sharing::share(&mut change, &org, &seen, now).await?;
     if is_new {
-        let entry = Entry::of_org(Action::InstallationShare, &org.id, &org.name);
+        let entry = NewAuditEntry::for_org(Action::InstallationShare, &org.id, &org.name);
         let entry = entry.with("installation", seen.id).with("account", &*seen.account);
         change.audit(entry);
     }
@@ -108,11 +108,11 @@ pub async fn unshare(
     State(app): State<App>,
     caller: CliUser,
     OrgAccess(org): OrgAccess<Member>,
-    Path(Named { id }): Path<Named>,
+    Path(InstallationPath { id }): Path<InstallationPath>,
 ) -> Result<Json<Done>, ApiError> {
     let mut change = app.change(caller.actor()).await?;
     let unlinked = db::code_host::sharing::unshare(&mut change, &org, id).await?;
-    let entry = Entry::of_org(Action::InstallationUnshare, &org.id, &org.name);
+    let entry = NewAuditEntry::for_org(Action::InstallationUnshare, &org.id, &org.name);
     change.audit(entry.with("installation", id));
     for link in &unlinked {
         change.audit(link.entry());

@@ -7,12 +7,12 @@ use api::{
 };
 use axum::{extract::State, response::IntoResponse};
 use db::{
-    audit::Entry,
-    orgs::members::{self, ChangeError, MemberRow},
+    audit::NewAuditEntry,
+    orgs::members::{self, ChangeMemberError, OrgMember},
     permits::{self, Member, Owner},
     projects::suspension,
 };
-use domain::{audit::Action, changes::Subject, role::Role};
+use domain::{audit::Action, changes::ChangeSubject, role::Role};
 use serde::Deserialize;
 
 use super::view_member;
@@ -26,7 +26,7 @@ use crate::{
 
 /// The member in a path.
 #[derive(Debug, Deserialize)]
-pub struct Named {
+pub struct MemberPath {
     login: String,
 }
 
@@ -49,7 +49,7 @@ pub async fn set_role(
     State(app): State<App>,
     caller: CliUser,
     OrgAccess(org): OrgAccess<Owner>,
-    Path(Named { login }): Path<Named>,
+    Path(MemberPath { login }): Path<MemberPath>,
     Json(body): Json<SetRole>,
 ) -> Result<impl IntoResponse, ApiError> {
     let mut change = app.change(caller.actor()).await?;
@@ -60,14 +60,14 @@ pub async fn set_role(
         return Ok((Propagation::NONE, Json(view_member(member))));
     }
     members::set_role(&mut change, &org, &member, body.role, now).await?;
-    let entry = Entry::of_org(Action::MemberRole, &org.id, &org.name)
+    let entry = NewAuditEntry::for_org(Action::MemberRole, &org.id, &org.name)
         .with("login", &*member.login)
         .with("from", member.role.as_str())
         .with("to", body.role.as_str());
     change.audit(entry);
-    change.touch(Subject::Org(org.id.clone()));
+    change.touch(ChangeSubject::Org(org.id.clone()));
     let propagation = change.commit().await?;
-    let member = MemberRow { role: body.role, ..member };
+    let member = OrgMember { role: body.role, ..member };
     Ok((propagation, Json(view_member(member))))
 }
 
@@ -94,7 +94,7 @@ pub async fn remove(
     State(app): State<App>,
     caller: CliUser,
     OrgAccess(org): OrgAccess<Member>,
-    Path(Named { login }): Path<Named>,
+    Path(MemberPath { login }): Path<MemberPath>,
 ) -> Result<impl IntoResponse, ApiError> {
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
@@ -114,26 +114,27 @@ pub async fn remove(
     };
     // Suspended people may leave; the middleware lets them call this operation only for that.
     if matches!(action, Action::MemberRemove)
-        && let Some(suspended) = suspension::of_actor(&mut *change, caller.actor(), None).await?
+        && let Some(suspended) = suspension::find_for_actor(&mut *change, caller.actor(), None).await?
     {
         return Err(suspended.into());
     }
     members::remove(&mut change, &org, &member, now).await?;
-    let entry =
-        Entry::of_org(action, &org.id, &org.name).with("login", &*member.login).with("role", member.role.as_str());
+    let entry = NewAuditEntry::for_org(action, &org.id, &org.name)
+        .with("login", &*member.login)
+        .with("role", member.role.as_str());
     change.audit(entry);
-    change.touch(Subject::Org(org.id.clone()));
+    change.touch(ChangeSubject::Org(org.id.clone()));
     Ok((change.commit().await?, Json(Done::OK)))
 }
 
-impl From<ChangeError> for ApiError {
-    fn from(error: ChangeError) -> Self {
+impl From<ChangeMemberError> for ApiError {
+    fn from(error: ChangeMemberError) -> Self {
         match error {
-            ChangeError::LastOwner => Self::new(
+            ChangeMemberError::LastOwner => Self::new(
                 Code::LastOwner,
                 "This is the organization's only owner; make somebody else an owner first, or delete the organization.",
             ),
-            ChangeError::Db(error) => error.into(),
+            ChangeMemberError::Db(error) => error.into(),
         }
     }
 }

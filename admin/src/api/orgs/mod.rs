@@ -11,18 +11,18 @@ use api::{
 };
 use axum::{extract::State, http::StatusCode, response::IntoResponse};
 use db::{
-    audit::Entry,
-    orgs::{self, CreateError, DeleteError, members as org_members},
+    audit::NewAuditEntry,
+    orgs::{self, CreateOrgError, DeleteOrgError, members as org_members},
     permits::{self, Admin, Member, Owner},
 };
-use domain::{OrgId, OrgName, audit::Action, changes::Subject, orgs::DisplayName, role::Role};
+use domain::{OrgId, OrgName, audit::Action, changes::ChangeSubject, orgs::DisplayName, role::Role};
 
 use crate::{
-    api::projects::refuse_reserved,
+    api::projects::reject_reserved_name,
     app::App,
     auth::{CliUser, OrgAccess},
     error::{ApiError, Code},
-    extract::{Json, Paged},
+    extract::{Json, PageQuery},
 };
 
 /// Lists your organizations with your role in each, newest first.
@@ -31,9 +31,9 @@ use crate::{
     params(Page),
     responses((status = 200, description = "The organizations", body = OrgList)),
 )]
-pub async fn list(State(app): State<App>, caller: CliUser, page: Paged<OrgId>) -> Result<Json<OrgList>, ApiError> {
+pub async fn list(State(app): State<App>, caller: CliUser, page: PageQuery<OrgId>) -> Result<Json<OrgList>, ApiError> {
     let mut rows = orgs::page(&app.db, &caller.user.id, page.before.as_ref(), page.rows()).await?;
-    let next_cursor = page.cut(&mut rows, |(org, _)| org.id.to_string());
+    let next_cursor = page.truncate(&mut rows, |(org, _)| org.id.to_string());
     Ok(Json(OrgList { orgs: rows.iter().map(|(org, role)| view(org, *role)).collect(), next_cursor }))
 }
 
@@ -51,11 +51,11 @@ pub async fn create(
     caller: CliUser,
     Json(body): Json<CreateOrg>,
 ) -> Result<(StatusCode, Json<Org>), ApiError> {
-    refuse_reserved(&app, body.name.as_str())?;
+    reject_reserved_name(&app, body.name.as_str())?;
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
     let org = orgs::create(&mut change, &caller.user, &body.name, body.display_name.as_ref(), app.plans(), now).await?;
-    change.audit(Entry::of_org(Action::OrgCreate, &org.id, &org.name));
+    change.audit(NewAuditEntry::for_org(Action::OrgCreate, &org.id, &org.name));
     change.commit().await?;
     Ok((StatusCode::CREATED, Json(view(&org, Role::Owner))))
 }
@@ -91,7 +91,7 @@ pub async fn rename(
     let mut change = app.change(caller.actor()).await?;
     let org = permits::lock(&mut change, org).await?;
     orgs::rename(&mut change, &org, body.display_name.as_ref()).await?;
-    let entry = Entry::of_org(Action::OrgUpdate, &org.id, &org.name)
+    let entry = NewAuditEntry::for_org(Action::OrgUpdate, &org.id, &org.name)
         .with("display_name", body.display_name.as_ref().map(DisplayName::as_str));
     change.audit(entry);
     change.commit().await?;
@@ -125,9 +125,9 @@ pub async fn delete(
     let now = change.now();
     let org = permits::lock(&mut change, org).await?;
     orgs::delete(&mut change, &org, app.plans(), now).await?;
-    let entry = Entry::of_org(Action::OrgDelete, &org.id, &org.name);
+    let entry = NewAuditEntry::for_org(Action::OrgDelete, &org.id, &org.name);
     change.audit(entry);
-    change.touch(Subject::Org(org.id.clone()));
+    change.touch(ChangeSubject::Org(org.id.clone()));
     Ok((change.commit().await?, Json(Done::OK)))
 }
 
@@ -146,41 +146,41 @@ fn icon_url(name: &OrgName, version: &str) -> String {
     format!("/orgs/{name}/icon?v={version}")
 }
 
-fn view_member(row: org_members::MemberRow) -> MemberView {
+fn view_member(row: org_members::OrgMember) -> MemberView {
     MemberView { login: row.login, role: row.role, joined: row.joined_at }
 }
 
-impl From<CreateError> for ApiError {
-    fn from(error: CreateError) -> Self {
+impl From<CreateOrgError> for ApiError {
+    fn from(error: CreateOrgError) -> Self {
         match error {
-            CreateError::NameTaken => Self::new(Code::NameTaken, "This name is taken; choose another."),
-            CreateError::NameKept => Self::new(
+            CreateOrgError::NameTaken => Self::new(Code::NameTaken, "This name is taken; choose another."),
+            CreateOrgError::NameKept => Self::new(
                 Code::NameTaken,
                 "Others gave this name up less than 30 days ago; until then only they may take it again. Choose another.",
             ),
-            CreateError::Quota(reached) => reached.into(),
-            CreateError::TooManyDeleted => Self::new(
+            CreateOrgError::Quota(reached) => reached.into(),
+            CreateOrgError::TooManyDeleted => Self::new(
                 Code::PlanLimitReached,
                 "You have deleted as many organizations this month as your plan allows, and they used what it gives by the month; \
                  make the next one when the month is over, or choose a larger plan.",
             ),
-            CreateError::Db(error) => error.into(),
+            CreateOrgError::Db(error) => error.into(),
         }
     }
 }
 
-impl From<DeleteError> for ApiError {
-    fn from(error: DeleteError) -> Self {
+impl From<DeleteOrgError> for ApiError {
+    fn from(error: DeleteOrgError) -> Self {
         match error {
-            DeleteError::NotEmpty => {
+            DeleteOrgError::NotEmpty => {
                 Self::new(Code::OrgNotEmpty, "The organization still has projects; move or delete them first.")
             }
-            DeleteError::Suspended(suspended) => suspended.into(),
-            DeleteError::Subscribed => Self::new(
+            DeleteOrgError::Suspended(suspended) => suspended.into(),
+            DeleteOrgError::Subscribed => Self::new(
                 Code::SubscriptionActive,
                 "The organization still has a subscription; cancel it, and delete the organization once it has ended.",
             ),
-            DeleteError::Db(error) => error.into(),
+            DeleteOrgError::Db(error) => error.into(),
         }
     }
 }

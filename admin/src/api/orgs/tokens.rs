@@ -6,10 +6,10 @@ use api::{
 };
 use axum::{extract::State, http::StatusCode, response::IntoResponse};
 use db::{
-    audit::Entry,
-    orgs::tokens::{self, CreateError, NewToken},
+    audit::NewAuditEntry,
+    orgs::tokens::{self, CreateOrgTokenError, NewOrgToken},
     permits::{self, Admin},
-    sign_in::tokens::{NewLimits, Revoked},
+    sign_in::tokens::{NewLimits, RevokedToken},
 };
 use domain::{
     Account, TokenId,
@@ -21,17 +21,17 @@ use domain::{
 use serde::Deserialize;
 
 use crate::{
-    api::tokens::{checked_label, checked_limits, limit_change, touch},
+    api::tokens::{limit_change, parse_label, touch, validate_limits},
     app::App,
     auth::{CliUser, OrgAccess},
     error::{ApiError, Code},
-    extract::{Json, Paged, Path},
+    extract::{Json, PageQuery, Path},
     mail::notices::{Notice, notify},
 };
 
 /// The token in a path.
 #[derive(Debug, Deserialize)]
-pub struct Named {
+pub struct OrgTokenPath {
     id: TokenId,
 }
 
@@ -47,11 +47,11 @@ pub struct Named {
 pub async fn list(
     State(app): State<App>,
     OrgAccess(org): OrgAccess<Admin>,
-    page: Paged<TokenId>,
+    page: PageQuery<TokenId>,
 ) -> Result<Json<OrgTokenList>, ApiError> {
-    let month = Month::of(app.clock.now());
+    let month = Month::from_timestamp(app.clock.now());
     let mut tokens = tokens::page(&app.db, &org, month, page.before.as_ref(), page.rows()).await?;
-    let next_cursor = page.cut(&mut tokens, |token| token.id.to_string());
+    let next_cursor = page.truncate(&mut tokens, |token| token.id.to_string());
     Ok(Json(OrgTokenList { tokens: tokens.into_iter().map(view).collect(), next_cursor }))
 }
 
@@ -75,20 +75,20 @@ pub async fn create(
     OrgAccess(org): OrgAccess<Admin>,
     Json(body): Json<CreateOrgToken>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let label = body.label.as_deref().map(checked_label).transpose()?.flatten();
+    let label = body.label.as_deref().map(parse_label).transpose()?.flatten();
     let kind = match body.kind {
         OrgTokenKind::Ai => TokenKind::Ai,
         OrgTokenKind::Deploy => TokenKind::Deploy,
     };
     let asks = KeyLimits { body_bytes: body.gateway_body_bytes, max_tokens: body.gateway_max_tokens };
-    let limits = checked_limits(kind, NewLimits { month: body.monthly_limit_cents, asks })?;
+    let limits = validate_limits(kind, NewLimits { month: body.monthly_limit_cents, asks })?;
     let secret = TokenSecret::generate();
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
     let org = permits::lock(&mut change, org).await?;
-    let new = NewToken { kind, label, limits, secret: &secret.hash() };
+    let new = NewOrgToken { kind, label, limits, secret: &secret.hash() };
     let token = tokens::create(&mut change, &org, &caller.user, new, now).await?;
-    let entry = Entry::of_org(Action::TokenCreate, &org.id, &org.name)
+    let entry = NewAuditEntry::for_org(Action::TokenCreate, &org.id, &org.name)
         .with("token", token.id.as_str())
         .with("kind", kind.as_str())
         .with("label", label);
@@ -121,11 +121,11 @@ pub async fn change(
     State(app): State<App>,
     caller: CliUser,
     OrgAccess(org): OrgAccess<Admin>,
-    Path(Named { id }): Path<Named>,
+    Path(OrgTokenPath { id }): Path<OrgTokenPath>,
     Json(body): Json<ChangeToken>,
 ) -> Result<impl IntoResponse, ApiError> {
     let mut change = app.change(caller.actor()).await?;
-    let month = Month::of(change.now());
+    let month = Month::from_timestamp(change.now());
     let org = permits::lock(&mut change, org).await?;
     let wanted = limit_change(&body)?;
     let token = tokens::limit(&mut change, &org, &id, &wanted, month).await?;
@@ -134,7 +134,7 @@ pub async fn change(
         (!wanted.body_bytes.is_keep(), "gateway_body_bytes", wanted.body_bytes.value().map(i64::from)),
         (!wanted.max_tokens.is_keep(), "gateway_max_tokens", wanted.max_tokens.value().map(i64::from)),
     ];
-    let entry = Entry::of_org(Action::TokenLimit, &org.id, &org.name).with("token", id.as_str());
+    let entry = NewAuditEntry::for_org(Action::TokenLimit, &org.id, &org.name).with("token", id.as_str());
     let changed = changed.into_iter().filter(|(is_changed, ..)| *is_changed);
     change.audit(changed.fold(entry, |entry, (_, name, limit)| entry.with(name, limit)));
     touch(&mut change, token.kind, &id);
@@ -157,15 +157,16 @@ pub async fn revoke(
     State(app): State<App>,
     caller: CliUser,
     OrgAccess(org): OrgAccess<Admin>,
-    Path(Named { id }): Path<Named>,
+    Path(OrgTokenPath { id }): Path<OrgTokenPath>,
 ) -> Result<impl IntoResponse, ApiError> {
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
     let org = permits::lock(&mut change, org).await?;
     let revoked = tokens::revoke(&mut change, &org, &id, now).await?;
-    let Revoked { kind, label } = revoked.ok_or_else(|| ApiError::not_found("token"))?;
-    let entry =
-        Entry::of_org(Action::TokenRevoke, &org.id, &org.name).with("token", id.as_str()).with("kind", kind.as_str());
+    let RevokedToken { kind, label } = revoked.ok_or_else(|| ApiError::not_found("token"))?;
+    let entry = NewAuditEntry::for_org(Action::TokenRevoke, &org.id, &org.name)
+        .with("token", id.as_str())
+        .with("kind", kind.as_str());
     change.audit(entry);
     touch(&mut change, kind, &id);
     let (account, notice) = (Account::Org(org.id.clone()), Notice::TokenRevoked { label, token_kind: kind });
@@ -189,14 +190,14 @@ fn view(token: db::orgs::tokens::OrgToken) -> OrgToken {
     OrgToken { record, created_by: token.created_by }
 }
 
-impl From<CreateError> for ApiError {
-    fn from(error: CreateError) -> Self {
+impl From<CreateOrgTokenError> for ApiError {
+    fn from(error: CreateOrgTokenError) -> Self {
         match error {
-            CreateError::TooMany => Self::new(
+            CreateOrgTokenError::TooMany => Self::new(
                 Code::PlanLimitReached,
                 "The organization has as many tokens as it may have; revoke some that are no longer used.",
             ),
-            CreateError::Db(error) => error.into(),
+            CreateOrgTokenError::Db(error) => error.into(),
         }
     }
 }

@@ -8,20 +8,20 @@ use api::{
 };
 use axum::extract::State;
 use config::StatsSource;
-use db::projects::{self, Order, Owners, Project, Summary};
+use db::projects::{self, Project, ProjectListDetails, ProjectOrder, ProjectOwners};
 use domain::{
     Account, DeploymentId, ProjectId, Timestamp,
-    stats::Hours,
-    traffic::{HOUR, hour_of},
+    stats::HoursBack,
+    traffic::{HOUR, hour_start},
 };
 use serde::Deserialize;
 
-use super::{Whose, org_of, view};
+use super::{Whose, find_member_org, view};
 use crate::{
     app::App,
     auth::Caller,
     error::ApiError,
-    extract::{Json, Paged, Query, not_a_cursor},
+    extract::{Json, PageQuery, Query, invalid_cursor},
 };
 
 /// The query that selects and orders the listed projects.
@@ -59,17 +59,17 @@ pub enum ListOrder {
 
 impl ListOrder {
     /// Returns the order, starting after the project that `cursor` denotes.
-    fn after(self, cursor: Option<&str>) -> Result<Order, ApiError> {
+    fn starting_after(self, cursor: Option<&str>) -> Result<ProjectOrder, ApiError> {
         fn parsed<T: std::str::FromStr>(text: &str) -> Result<T, ApiError> {
-            text.parse().map_err(|_| not_a_cursor())
+            text.parse().map_err(|_| invalid_cursor())
         }
         Ok(match self {
-            Self::Newest => Order::Newest(cursor.map(parsed).transpose()?),
-            Self::Name => Order::Name(cursor.map(parsed).transpose()?),
-            Self::Deployed => Order::Deployed(match cursor {
+            Self::Newest => ProjectOrder::Newest(cursor.map(parsed).transpose()?),
+            Self::Name => ProjectOrder::Name(cursor.map(parsed).transpose()?),
+            Self::Deployed => ProjectOrder::Deployed(match cursor {
                 None => None,
                 Some(cursor) => {
-                    let (deployment, project) = cursor.split_once('.').ok_or_else(not_a_cursor)?;
+                    let (deployment, project) = cursor.split_once('.').ok_or_else(invalid_cursor)?;
                     let deployment = Some(deployment).filter(|id| !id.is_empty()).map(parsed::<DeploymentId>);
                     Some((deployment.transpose()?, parsed(project)?))
                 }
@@ -77,7 +77,7 @@ impl ListOrder {
         })
     }
 
-    fn cursor(self, last: &Project) -> String {
+    fn next_cursor(self, last: &Project) -> String {
         match self {
             Self::Newest => last.id.to_string(),
             Self::Name => last.name.to_string(),
@@ -105,25 +105,25 @@ pub async fn list(
     caller: Caller,
     Query(whose): Query<Whose>,
     Query(Listing { all, search, order, summary }): Query<Listing>,
-    page: Paged<String>,
+    page: PageQuery<String>,
 ) -> Result<Json<ProjectList>, ApiError> {
     if all && whose.org.is_some() {
         return Err(ApiError::invalid("`all` and `org` exclude each other."));
     }
-    let after = order.after(page.before.as_deref())?;
+    let after = order.starting_after(page.before.as_deref())?;
     let account;
     let owners = match &caller {
-        Caller::User(caller) if all => Owners::AllOf(&caller.user.id),
+        Caller::User(caller) if all => ProjectOwners::AllOf(&caller.user.id),
         _ => {
-            account = owner_of(&app, &caller, whose.org).await?;
-            Owners::Account(&account)
+            account = find_owner(&app, &caller, whose.org).await?;
+            ProjectOwners::Account(&account)
         }
     };
-    let Some(search) = Search::new(search) else {
+    let Some(search) = NameSearch::new(search) else {
         return Ok(Json(ProjectList { projects: Vec::new(), next_cursor: None }));
     };
     let mut found = projects::page(&app.db, owners, search.text(), &after, page.rows()).await?;
-    let next_cursor = page.cut(&mut found, |last| order.cursor(last));
+    let next_cursor = page.truncate(&mut found, |last| order.next_cursor(last));
     let mut summaries = if summary { summaries(&app, &caller, &found).await? } else { HashMap::new() };
     let projects = found.into_iter().map(|project| ListedProject {
         summary: summaries.remove(&project.id),
@@ -133,9 +133,9 @@ pub async fn list(
 }
 
 /// The text to search names for, in lower case; `None` for all names.
-struct Search(Option<String>);
+struct NameSearch(Option<String>);
 
-impl Search {
+impl NameSearch {
     /// Returns `None` if no name can contain the text.
     fn new(wanted: Option<String>) -> Option<Self> {
         let wanted = wanted.map(|wanted| wanted.trim().to_lowercase()).filter(|wanted| !wanted.is_empty());
@@ -149,10 +149,10 @@ impl Search {
 }
 
 /// Returns the owner whose projects are listed.
-async fn owner_of(app: &App, caller: &Caller, org: Option<String>) -> Result<Account, ApiError> {
+async fn find_owner(app: &App, caller: &Caller, org: Option<String>) -> Result<Account, ApiError> {
     match (caller, org) {
         (_, None) => Ok(caller.account()),
-        (Caller::User(caller), Some(org)) => org_of(app, &caller.user.id, &org).await,
+        (Caller::User(caller), Some(org)) => find_member_org(app, &caller.user.id, &org).await,
         (Caller::Deploy(token), Some(org)) if org == token.org_name.as_str() => Ok(caller.account()),
         (Caller::Deploy(_), Some(_)) => Err(ApiError::not_found("organization")),
     }
@@ -165,18 +165,19 @@ async fn summaries(
     listed: &[Project],
 ) -> Result<HashMap<ProjectId, ProjectSummary>, ApiError> {
     let now = app.clock.now();
-    let first = hour_of(now) - HOUR * u32::from(Hours::DEFAULT.count() - 1);
-    let hours: Vec<Timestamp> = (0..u32::from(Hours::DEFAULT.count())).map(|number| first + HOUR * number).collect();
+    let first = hour_start(now) - HOUR * u32::from(HoursBack::DEFAULT.count() - 1);
+    let hours: Vec<Timestamp> =
+        (0..u32::from(HoursBack::DEFAULT.count())).map(|number| first + HOUR * number).collect();
     let is_counted = match app.config.stats.source {
         StatsSource::Edge => matches!(caller, Caller::User(_)),
         StatsSource::None => false,
     };
-    let found = projects::summaries(&app.db, listed, if is_counted { &hours } else { &[] }, now).await?;
+    let found = projects::list_summaries(&app.db, listed, if is_counted { &hours } else { &[] }, now).await?;
     let shown = found.into_iter().map(|(id, summary)| (id, summary_view(summary, is_counted.then_some(&hours))));
     Ok(shown.collect())
 }
 
-fn summary_view(summary: Summary, hours: Option<&Vec<Timestamp>>) -> ProjectSummary {
+fn summary_view(summary: ProjectListDetails, hours: Option<&Vec<Timestamp>>) -> ProjectSummary {
     let counted: HashMap<Timestamp, u64> = summary.requests.into_iter().collect();
     let of_hour = |hour: &Timestamp| HourRequests { hour: *hour, requests: counted.get(hour).copied().unwrap_or(0) };
     ProjectSummary {
@@ -197,11 +198,11 @@ mod tests {
     #[test]
     fn only_what_a_name_can_contain_is_looked_for() {
         for all in [None, Some(""), Some("  ")] {
-            assert_eq!(Search::new(all.map(ToOwned::to_owned)).unwrap().text(), None);
+            assert_eq!(NameSearch::new(all.map(ToOwned::to_owned)).unwrap().text(), None);
         }
-        assert_eq!(Search::new(Some(" My-Blog ".to_owned())).unwrap().text(), Some("my-blog"));
+        assert_eq!(NameSearch::new(Some(" My-Blog ".to_owned())).unwrap().text(), Some("my-blog"));
         for never in ["a b", "a_b", "ü", "\0", "%"] {
-            assert!(Search::new(Some(never.to_owned())).is_none(), "{never:?}");
+            assert!(NameSearch::new(Some(never.to_owned())).is_none(), "{never:?}");
         }
     }
 
@@ -214,8 +215,8 @@ mod tests {
             (ListOrder::Deployed, format!("{deployment}.{project}")),
             (ListOrder::Deployed, format!(".{project}")),
         ] {
-            assert!(order.after(Some(&cursor)).is_ok(), "{cursor}");
-            assert!(order.after(None).is_ok());
+            assert!(order.starting_after(Some(&cursor)).is_ok(), "{cursor}");
+            assert!(order.starting_after(None).is_ok());
         }
         for (order, cursor) in [
             (ListOrder::Newest, "blog"),
@@ -224,7 +225,7 @@ mod tests {
             (ListOrder::Deployed, "."),
             (ListOrder::Deployed, "blog.blog"),
         ] {
-            assert!(order.after(Some(cursor)).is_err(), "{cursor}");
+            assert!(order.starting_after(Some(cursor)).is_err(), "{cursor}");
         }
     }
 }

@@ -9,17 +9,17 @@ use api::{
 };
 use axum::{extract::State, http::StatusCode, response::IntoResponse};
 use db::{
-    audit::Entry,
+    audit::NewAuditEntry,
     code_host::repo_links::{self, RepoLink},
     orgs,
     permits::{Admin, Deploy},
-    projects::{self, CreateError, DeleteError, deployments, domains},
+    projects::{self, CreateProjectError, DeleteProjectError, deployments, domains},
 };
 use domain::{
     Account, OrgName, UserId,
-    addresses::Addresses,
+    addresses::PlatformAddresses,
     audit::Action,
-    changes::Touched,
+    changes::PendingChange,
     limits::DETAIL_DEPLOYMENTS,
     names::{self, NameError},
 };
@@ -28,7 +28,7 @@ use serde::Deserialize;
 use crate::{
     addresses,
     api::{
-        deployments::{kept, view as deployment_view},
+        deployments::{retained_deployments, view as deployment_view},
         domains::view as domain_view,
     },
     app::App,
@@ -46,7 +46,7 @@ pub struct Whose {
 }
 
 /// Rejects a name reserved for the platform: one of its hosts, or one that would be taken for the platform's.
-pub fn refuse_reserved(app: &App, name: &str) -> Result<(), ApiError> {
+pub fn reject_reserved_name(app: &App, name: &str) -> Result<(), ApiError> {
     if names::is_reserved(name) || app.addresses.reserves(name) {
         return Err(ApiError::invalid(format!("`name`: {}.", NameError::Reserved)));
     }
@@ -71,14 +71,14 @@ pub async fn create(
 ) -> Result<(StatusCode, Json<Project>), ApiError> {
     let owner = match body.org {
         None => Account::User(caller.user.id.clone()),
-        Some(org) => org_of(&app, &caller.user.id, &org).await?,
+        Some(org) => find_member_org(&app, &caller.user.id, &org).await?,
     };
-    refuse_reserved(&app, body.name.as_str())?;
+    reject_reserved_name(&app, body.name.as_str())?;
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
     let project = projects::create(&mut change, &owner, &caller.user.id, body.name, app.plans(), now).await?;
-    change.audit(Entry::of_project(Action::ProjectCreate, &project));
-    change.touch(Touched::new(&project.id).with_hosts([project.host()]));
+    change.audit(NewAuditEntry::for_project(Action::ProjectCreate, &project));
+    change.touch(PendingChange::new(&project.id).with_hosts([project.host()]));
     // Edges have nothing to serve before the first deployment.
     change.commit_without_waiting().await?;
     Ok((StatusCode::CREATED, Json(view(&app.addresses, project))))
@@ -97,7 +97,7 @@ pub async fn show(
     ProjectAccess(project): ProjectAccess<Deploy>,
 ) -> Result<Json<ProjectDetail>, ApiError> {
     let deployments = deployments::page(&app.db, &project, None, DETAIL_DEPLOYMENTS).await?;
-    let kept = kept(&app, &project).await?;
+    let kept = retained_deployments(&app, &project).await?;
     let domains = domains::list(&app.db, &project, app.clock.now()).await?;
     Ok(Json(ProjectDetail {
         deployments: deployments.into_iter().map(|row| deployment_view(&app.addresses, &project, &kept, row)).collect(),
@@ -139,11 +139,11 @@ pub async fn delete(
     let now = change.now();
     let touched = projects::delete(&mut change, &project, app.plans(), now).await?;
     change.touch(touched);
-    change.audit(Entry::of_project(Action::ProjectDelete, &project));
+    change.audit(NewAuditEntry::for_project(Action::ProjectDelete, &project));
     Ok((change.commit().await?, Json(Done::OK)))
 }
 
-pub(super) async fn org_of(app: &App, user: &UserId, name: &str) -> Result<Account, ApiError> {
+pub(super) async fn find_member_org(app: &App, user: &UserId, name: &str) -> Result<Account, ApiError> {
     let no_org = || ApiError::not_found("organization");
     let name: OrgName = name.parse().map_err(|_| no_org())?;
     let membership = orgs::membership(&app.db, user, &name).await?.ok_or_else(no_org)?;
@@ -151,7 +151,7 @@ pub(super) async fn org_of(app: &App, user: &UserId, name: &str) -> Result<Accou
 }
 
 /// Converts a project to its API view.
-pub fn view(addresses: &Addresses, project: db::projects::Project) -> Project {
+pub fn view(addresses: &PlatformAddresses, project: db::projects::Project) -> Project {
     Project {
         url: addresses::of_project(addresses, &project),
         id: project.id,
@@ -163,28 +163,28 @@ pub fn view(addresses: &Addresses, project: db::projects::Project) -> Project {
     }
 }
 
-impl From<CreateError> for ApiError {
-    fn from(error: CreateError) -> Self {
+impl From<CreateProjectError> for ApiError {
+    fn from(error: CreateProjectError) -> Self {
         match error {
-            CreateError::NameTaken => Self::new(Code::NameTaken, "This name is taken; choose another."),
-            CreateError::NameKept => Self::new(
+            CreateProjectError::NameTaken => Self::new(Code::NameTaken, "This name is taken; choose another."),
+            CreateProjectError::NameKept => Self::new(
                 Code::NameTaken,
                 "Somebody else gave this name up less than 30 days ago; until then only they may take it again. Choose another.",
             ),
-            CreateError::OwnerGone => Self::not_found("organization"),
-            CreateError::Suspended(suspended) => suspended.into(),
-            CreateError::Quota(reached) => reached.into(),
-            CreateError::Db(error) => error.into(),
+            CreateProjectError::OwnerGone => Self::not_found("organization"),
+            CreateProjectError::Suspended(suspended) => suspended.into(),
+            CreateProjectError::Quota(reached) => reached.into(),
+            CreateProjectError::Db(error) => error.into(),
         }
     }
 }
 
-impl From<DeleteError> for ApiError {
-    fn from(error: DeleteError) -> Self {
+impl From<DeleteProjectError> for ApiError {
+    fn from(error: DeleteProjectError) -> Self {
         match error {
-            DeleteError::Gone => Self::not_found("project"),
-            DeleteError::Suspended(suspended) => suspended.into(),
-            DeleteError::Db(error) => error.into(),
+            DeleteProjectError::Gone => Self::not_found("project"),
+            DeleteProjectError::Suspended(suspended) => suspended.into(),
+            DeleteProjectError::Db(error) => error.into(),
         }
     }
 }

@@ -19,13 +19,13 @@ use crate::{
     app::App,
     auth::{
         Caller, CliUser,
-        second_look::{self, Subject},
+        second_look::{self, AccessSubject},
     },
     error::ApiError,
     extract::{Json, Query},
     middleware::idempotency::Idempotency,
     publishing::{
-        receive::{self, OriginHeaders, Received, UploadSlot},
+        receive::{self, OriginHeaders, ReceivedBody, UploadSlot},
         room,
         share::{self, PublishedShare, ShareOrder},
     },
@@ -79,17 +79,17 @@ pub async fn create(
 ) -> Result<Response, ApiError> {
     let days = days(lifetime.ttl.as_deref())?;
     let password = password(&headers)?;
-    let idempotency = idempotency.shaped_by(password.as_ref().map(SitePassword::expose));
-    let format = receive::check(&headers)?;
-    let idempotency = idempotency.shaped_by(receive::shape(format));
+    let idempotency = idempotency.with_secret_header(password.as_ref().map(SitePassword::expose));
+    let format = receive::check_headers(&headers)?;
+    let idempotency = idempotency.with_secret_header(receive::format_shape(format));
     let payer = PayingAccount::from(caller.user.id.clone());
-    room::for_share(&app, payer.account(), idempotency.attempt(&app).await?).await?;
+    room::check_share(&app, payer.account(), idempotency.attempt(&app).await?).await?;
     let slot = UploadSlot::wait(&app.bounds, &payer, &headers).await?;
     let uploader = Caller::User(caller.clone());
     let spool = app.spool_folder();
     let received = tokio::select! {
         received = slot.receive(body, &spool) => received?,
-        refusal = second_look::lost(&app, &uploader, Subject::Own) => return Err(refusal),
+        refusal = second_look::until_revoked(&app, &uploader, AccessSubject::Own) => return Err(refusal),
     };
     let origin = receive::origin(&headers, caller.user.vcs_login.clone());
     let sha256 = received.sha256;
@@ -97,8 +97,8 @@ pub async fn create(
     idempotency.run(&app, sha256, app.in_background(publishing)).await
 }
 
-async fn publish(app: App, order: ShareOrder, received: Received) -> Result<Response, ApiError> {
-    let Received { file, slot: _slot, .. } = received;
+async fn publish(app: App, order: ShareOrder, received: ReceivedBody) -> Result<Response, ApiError> {
+    let ReceivedBody { file, slot: _slot, .. } = received;
     let PublishedShare { name, deployment, expires_at, warnings, propagation } =
         share::publish(&app, order, file).await?;
     let answer = Uploaded {

@@ -8,9 +8,9 @@ use api::{
 };
 use axum::{extract::State, response::IntoResponse};
 use db::{
-    audit::Entry,
+    audit::NewAuditEntry,
     permits::{self, Admin, ProjectPermit},
-    projects::{self, DeleteError, shares},
+    projects::{self, DeleteProjectError, shares},
 };
 use domain::{Account, ProjectId, ProjectName, audit::Action};
 
@@ -18,7 +18,7 @@ use crate::{
     app::App,
     auth::CliUser,
     error::ApiError,
-    extract::{Json, Paged, Path},
+    extract::{Json, PageQuery, Path},
 };
 
 /// Lists your live shares, newest first.
@@ -30,11 +30,11 @@ use crate::{
 pub async fn list(
     State(app): State<App>,
     caller: CliUser,
-    page: Paged<ProjectId>,
+    page: PageQuery<ProjectId>,
 ) -> Result<Json<ShareList>, ApiError> {
     let now = app.clock.now();
     let mut rows = shares::page(&app.db, &caller.user.id, page.before.as_ref(), page.rows(), now).await?;
-    let next_cursor = page.cut(&mut rows, |row| row.id.to_string());
+    let next_cursor = page.truncate(&mut rows, |row| row.id.to_string());
     let view = |row: shares::Share| Share {
         url: app.addresses.share_url(&row.name),
         name: row.name,
@@ -69,7 +69,7 @@ pub async fn delete(
     let no_share = || ApiError::not_found("share");
     let user = caller.user.id.clone();
     let project = match name.parse() {
-        Ok(words) => shares::project_of(&app.db, &user, &words).await?,
+        Ok(words) => shares::find_project(&app.db, &user, &words).await?,
         Err(_) => name.parse().ok().filter(ProjectName::is_ephemeral),
     };
     let project = project.ok_or_else(no_share)?;
@@ -78,10 +78,10 @@ pub async fn delete(
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
     let touched = match projects::delete(&mut change, &project, app.plans(), now).await {
-        Err(DeleteError::Gone) => return Err(no_share()),
+        Err(DeleteProjectError::Gone) => return Err(no_share()),
         deleted => deleted?,
     };
     change.touch(touched);
-    change.audit(Entry::of_project(Action::ShareDelete, &project));
+    change.audit(NewAuditEntry::for_project(Action::ShareDelete, &project));
     Ok((change.commit().await?, Json(Done::OK)))
 }

@@ -6,44 +6,44 @@ use api::stats::DeploymentMark;
 use config::StatsSource;
 use db::{
     permits::{Member, ProjectPermit},
-    stats::report::{self, DayRange, ListKind, Readable, Wanted},
+    stats::report::{self, DayQuery, DayRange, ListKind, StatsPermit},
 };
 use domain::{
     ProjectId, Timestamp,
-    stats::{AskedError, Day, DaySpan, Days},
-    traffic::{OTHER, Sums},
+    stats::{CalendarDay, DateRangeError, DaySpan, DaysBack},
+    traffic::{OTHER, TrafficSums},
 };
 
 use crate::{
     app::App,
-    bounds::AccountTurn,
+    bounds::AccountPermit,
     error::{ApiError, Code},
 };
 
 /// The maximum number of deployments marked on a timeline; the newest are kept.
 const MARKS: i64 = 1_000;
 
-pub(super) async fn deployments(
+pub(super) async fn deployment_marks(
     app: &App,
-    project: &Readable,
+    project: &StatsPermit,
     from: Timestamp,
     end: Timestamp,
 ) -> Result<Vec<DeploymentMark>, ApiError> {
-    let marks = report::marks(&app.db, project, from, end, MARKS).await.map_err(unreadable)?;
-    let view = |mark: report::Mark| DeploymentMark { id: mark.deployment, at: mark.at, git_sha: mark.git_sha };
+    let marks = report::marks(&app.db, project, from, end, MARKS).await.map_err(read_error)?;
+    let view = |mark: report::TimelineMark| DeploymentMark { id: mark.deployment, at: mark.at, git_sha: mark.git_sha };
     Ok(marks.into_iter().map(view).collect())
 }
 
 /// A part of the traffic that is counted separately: a hostname, a path or a country.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct TrafficFilter {
     pub(super) list: ListKind,
     pub(super) key: String,
 }
 
-impl Part {
+impl TrafficFilter {
     /// Returns the requested part, or `None` for all traffic. Fails for several, whose combinations are not counted.
-    pub(super) fn asked(
+    pub(super) fn from_query(
         hostname: Option<String>,
         page: Option<String>,
         country: Option<String>,
@@ -65,8 +65,8 @@ impl Part {
 }
 
 /// The days of a project that a report covers.
-pub(super) struct Asked<T> {
-    pub(super) readable: Readable,
+pub(super) struct ReportRequest<T> {
+    pub(super) readable: StatsPermit,
     pub(super) range: DayRange,
     /// The preceding period of the same length; `None` if it is no longer stored.
     pub(super) before: Option<DayRange>,
@@ -79,36 +79,36 @@ pub(super) struct Asked<T> {
     pub(super) turn: T,
 }
 
-impl Asked<AccountTurn> {
+impl ReportRequest<AccountPermit> {
     /// Returns the requested days, after waiting for a permit of the project's owner. Fails if traffic is not counted.
-    pub(super) async fn of(
+    pub(super) async fn for_project(
         app: &App,
         project: &ProjectPermit<Member>,
-        days: Option<Days>,
-        from: Option<Day>,
-        to: Option<Day>,
+        days: Option<DaysBack>,
+        from: Option<CalendarDay>,
+        to: Option<CalendarDay>,
     ) -> Result<Self, ApiError> {
         let now = app.clock.now();
-        let span = DaySpan::asked(days, from, to, now.as_datetime().date()).map_err(unanswerable)?;
-        begin_report(app, &project.id).await?;
-        let turn = app.bounds.reports().of_account(&project.payer()).await?;
-        Ok(Self::spanning(Readable::from(project), span, now, turn))
+        let span = DaySpan::from_query(days, from, to, now.as_datetime().date()).map_err(invalid_period)?;
+        refresh_traffic(app, &project.id).await?;
+        let turn = app.bounds.reports().acquire_for_account(&project.payer()).await?;
+        Ok(Self::from_span(StatsPermit::from(project), span, now, turn))
     }
 }
 
-impl<T> Asked<T> {
+impl<T> ReportRequest<T> {
     /// Returns the given days as of `now`.
-    pub(super) fn spanning(readable: Readable, span: DaySpan, now: Timestamp, turn: T) -> Self {
+    pub(super) fn from_span(readable: StatsPermit, span: DaySpan, now: Timestamp, turn: T) -> Self {
         let range = DayRange::from(span);
-        let before = span.before(now.as_datetime().date()).map(DayRange::from);
+        let before = span.previous(now.as_datetime().date()).map(DayRange::from);
         let (days, hours, to) = (span.count(), span.hours(now), range.end().min(now));
         Self { readable, range, before, days, hours, to, turn }
     }
 
-    pub(super) async fn sums_before(&self, app: &App) -> Result<Option<Sums>, ApiError> {
+    pub(super) async fn previous_sums(&self, app: &App) -> Result<Option<TrafficSums>, ApiError> {
         let Some(before) = self.before else { return Ok(None) };
-        let found = report::days(&app.db, &self.readable, before, Wanted::SUMS, |_| ()).await.map_err(unreadable)?;
-        let mut sums = Sums::default();
+        let found = report::days(&app.db, &self.readable, before, DayQuery::SUMS, |_| ()).await.map_err(read_error)?;
+        let mut sums = TrafficSums::default();
         for day in &found {
             sums.add(&day.sums);
         }
@@ -116,12 +116,12 @@ impl<T> Asked<T> {
     }
 }
 
-pub(super) fn unanswerable(error: AskedError) -> ApiError {
+pub(super) fn invalid_period(error: DateRangeError) -> ApiError {
     ApiError::invalid(error.to_string())
 }
 
 /// Makes the edges send their latest counts of the project. Fails if traffic is not counted.
-pub(super) async fn begin_report(app: &App, project: &ProjectId) -> Result<(), ApiError> {
+pub(super) async fn refresh_traffic(app: &App, project: &ProjectId) -> Result<(), ApiError> {
     require_source(app)?;
     app.fresh_traffic.refresh(project).await;
     Ok(())
@@ -136,16 +136,16 @@ pub(super) fn require_source(app: &App) -> Result<(), ApiError> {
     }
 }
 
-pub(super) fn unreadable(error: sqlx::Error) -> ApiError {
+pub(super) fn read_error(error: sqlx::Error) -> ApiError {
     telemetry::metrics::postgres_failed("stats");
     ApiError::new(Code::CdnError, "The statistics cannot be read at the moment. Please try again.").caused_by(error)
 }
 
 /// Counts by key, of which the highest are shown.
 #[derive(Debug, Default)]
-pub(super) struct Ranking(HashMap<String, u64>);
+pub(super) struct CountRanking(HashMap<String, u64>);
 
-impl Ranking {
+impl CountRanking {
     /// Adds to a key's count. Entries beyond the list's limit have no key and are ignored.
     pub(super) fn add(&mut self, key: &str, number: u64) {
         match self.0.get_mut(key) {
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn the_highest_come_first_and_the_rest_is_no_entry() {
-        let mut ranking = Ranking::default();
+        let mut ranking = CountRanking::default();
         for (key, number) in [("/b", 2), ("/a", 2), (OTHER, 9), ("/c", 1), ("/c", 4)] {
             ranking.add(key, number);
         }
@@ -188,11 +188,14 @@ mod tests {
     #[test]
     fn one_part_of_the_traffic_can_be_asked_for() {
         let text = |text: &str| Some(text.to_owned());
-        let part = |list, key: &str| Some(Part { list, key: key.to_owned() });
-        assert_eq!(Part::asked(text("WWW.Example"), None, None).unwrap(), part(ListKind::Hostname, "www.example"));
-        assert_eq!(Part::asked(None, text("/Docs"), None).unwrap(), part(ListKind::Path, "/Docs"));
-        assert_eq!(Part::asked(None, None, text("de")).unwrap(), part(ListKind::Country, "DE"));
-        assert_eq!(Part::asked(None, None, None).unwrap(), None);
-        assert!(Part::asked(text("www.example"), None, text("DE")).is_err());
+        let part = |list, key: &str| Some(TrafficFilter { list, key: key.to_owned() });
+        assert_eq!(
+            TrafficFilter::from_query(text("WWW.Example"), None, None).unwrap(),
+            part(ListKind::Hostname, "www.example")
+        );
+        assert_eq!(TrafficFilter::from_query(None, text("/Docs"), None).unwrap(), part(ListKind::Path, "/Docs"));
+        assert_eq!(TrafficFilter::from_query(None, None, text("de")).unwrap(), part(ListKind::Country, "DE"));
+        assert_eq!(TrafficFilter::from_query(None, None, None).unwrap(), None);
+        assert!(TrafficFilter::from_query(text("www.example"), None, text("DE")).is_err());
     }
 }

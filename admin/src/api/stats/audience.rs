@@ -8,7 +8,7 @@ use api::stats::{
 use axum::extract::State;
 use db::{
     permits::Member,
-    stats::report::{self, DayRange, Grain, ListEntry, ListKind, Readable, ViewFilter, Wanted},
+    stats::report::{self, DayQuery, DayRange, EntryResolution, ListEntry, ListKind, StatsPermit, ViewFilter},
 };
 use domain::{
     Timestamp,
@@ -16,7 +16,7 @@ use domain::{
 };
 use time::Date;
 
-use super::{Asked, Ranking, deployments, unreadable};
+use super::{CountRanking, ReportRequest, deployment_marks, read_error};
 use crate::{
     app::App,
     auth::ProjectAccess,
@@ -49,11 +49,11 @@ pub async fn show(
     ProjectAccess(project): ProjectAccess<Member>,
     Query(query): Query<AudienceQuery>,
 ) -> Result<Json<AudienceStats>, ApiError> {
-    let asked = Asked::of(&app, &project, query.days, query.from, query.to).await?;
-    let Asked { readable, range, before, days, to, .. } = &asked;
-    let filter = Filter::of(&query);
+    let asked = ReportRequest::for_project(&app, &project, query.days, query.from, query.to).await?;
+    let ReportRequest { readable, range, before, days, to, .. } = &asked;
+    let filter = AudienceFilter::from_query(&query);
     let (read, previous) = match &filter {
-        None => (all(&app, readable, *range).await?, asked.sums_before(&app).await?.map(|sums| sums.pageviews)),
+        None => (read_all(&app, readable, *range).await?, asked.previous_sums(&app).await?.map(|sums| sums.pageviews)),
         Some(filter) => {
             let previous = match before {
                 Some(before) => Some(filter.read(&app, readable, *before).await?.by_day.into_values().sum()),
@@ -63,10 +63,10 @@ pub async fn show(
         }
     };
     let hours = match &asked.hours {
-        Some(hours) => Some(by_hour(&app, readable, hours, filter.as_ref()).await?),
+        Some(hours) => Some(read_by_hour(&app, readable, hours, filter.as_ref()).await?),
         None => None,
     };
-    let Read { views, by_day, visitors, truncated } = read;
+    let AudienceData { views, by_day, visitors, truncated } = read;
     let timeline = range.days().map(|day| AudienceDay {
         day: day.to_string(),
         pageviews: by_day.get(&day).copied().unwrap_or_default(),
@@ -87,43 +87,43 @@ pub async fn show(
         top_pages: pages,
         top_referrers: referrers,
         top_countries: countries,
-        deployments: deployments(&app, readable, range.begin(), range.end()).await?,
+        deployments: deployment_marks(&app, readable, range.begin(), range.end()).await?,
     }))
 }
 
 #[derive(Debug, Default)]
-struct Read {
-    views: Views,
+struct AudienceData {
+    views: ViewRankings,
     by_day: HashMap<Date, u64>,
     visitors: HashMap<Date, u64>,
     /// Whether some views are missing from the lists.
     truncated: bool,
 }
 
-async fn all(app: &App, project: &Readable, range: DayRange) -> Result<Read, ApiError> {
-    let mut read = Read::default();
-    let wanted = Wanted { lists: &Views::LISTS, grain: Grain::Day, visitors: true };
+async fn read_all(app: &App, project: &StatsPermit, range: DayRange) -> Result<AudienceData, ApiError> {
+    let mut read = AudienceData::default();
+    let wanted = DayQuery { lists: &ViewRankings::LISTS, grain: EntryResolution::Day, visitors: true };
     let found = report::days(&app.db, project, range, wanted, |entry| {
         read.truncated |= entry.key == OTHER;
         read.views.add(&entry);
     });
-    for day in found.await.map_err(unreadable)? {
+    for day in found.await.map_err(read_error)? {
         read.by_day.insert(day.day, day.sums.pageviews);
         read.visitors.insert(day.day, day.visitors);
     }
     Ok(read)
 }
 
-async fn by_hour(
+async fn read_by_hour(
     app: &App,
-    project: &Readable,
+    project: &StatsPermit,
     hours: &[Timestamp],
-    filter: Option<&Filter>,
+    filter: Option<&AudienceFilter>,
 ) -> Result<Vec<AudienceHour>, ApiError> {
-    let known: HashMap<Timestamp, u64> = if let Some(Filter(filter)) = filter {
-        report::views_by_hour(&app.db, project, hours, filter).await.map_err(unreadable)?.into_iter().collect()
+    let known: HashMap<Timestamp, u64> = if let Some(AudienceFilter(filter)) = filter {
+        report::views_by_hour(&app.db, project, hours, filter).await.map_err(read_error)?.into_iter().collect()
     } else {
-        let found = report::hours_of(&app.db, project, hours).await.map_err(unreadable)?;
+        let found = report::hourly_sums(&app.db, project, hours).await.map_err(read_error)?;
         found.into_iter().map(|(hour, sums)| (hour, sums.pageviews)).collect()
     };
     let hour = |&hour| AudienceHour { hour, pageviews: known.get(&hour).copied().unwrap_or_default() };
@@ -131,10 +131,10 @@ async fn by_hour(
 }
 
 #[derive(Debug)]
-struct Filter(ViewFilter);
+struct AudienceFilter(ViewFilter);
 
-impl Filter {
-    fn of(query: &AudienceQuery) -> Option<Self> {
+impl AudienceFilter {
+    fn from_query(query: &AudienceQuery) -> Option<Self> {
         let AudienceQuery { hostname, page, referrer, country, .. } = query;
         let is_any = [hostname, page, referrer, country].into_iter().any(Option::is_some);
         is_any.then(|| {
@@ -159,18 +159,18 @@ impl Filter {
         }
     }
 
-    async fn read(&self, app: &App, project: &Readable, range: DayRange) -> Result<Read, ApiError> {
+    async fn read(&self, app: &App, project: &StatsPermit, range: DayRange) -> Result<AudienceData, ApiError> {
         let own = self.own_list();
         let lists: Vec<ListKind> = [ListKind::View].into_iter().chain(own.map(|(list, _)| list)).collect();
-        let mut read = Read::default();
+        let mut read = AudienceData::default();
         let mut counted = HashMap::<Date, u64>::new();
-        let wanted = Wanted { lists: &lists, grain: Grain::Day, visitors: false };
+        let wanted = DayQuery { lists: &lists, grain: EntryResolution::Day, visitors: false };
         let found = report::days(&app.db, project, range, wanted, |entry| {
             let (day, views) = (entry.begin.as_datetime().date(), entry.count.requests);
             if entry.key == OTHER {
                 read.truncated = true;
             } else if entry.kind == ListKind::View {
-                if let Some(view) = ViewKey::parse(entry.key).filter(|view| self.has(view)) {
+                if let Some(view) = ViewKey::parse(entry.key).filter(|view| self.matches(view)) {
                     *read.by_day.entry(day).or_default() += views;
                     read.views.add_view(&view, views);
                 }
@@ -178,7 +178,7 @@ impl Filter {
                 *counted.entry(day).or_default() += views;
             }
         });
-        found.await.map_err(unreadable)?;
+        found.await.map_err(read_error)?;
         for (day, views) in counted {
             let known = read.by_day.entry(day).or_default();
             *known = views.max(*known);
@@ -189,7 +189,7 @@ impl Filter {
         Ok(read)
     }
 
-    fn has(&self, view: &ViewKey<'_>) -> bool {
+    fn matches(&self, view: &ViewKey<'_>) -> bool {
         let is = |wanted: Option<&str>, part: &str| wanted.is_none_or(|wanted| wanted == part);
         let ViewFilter { hostname, page, referrer, country } = &self.0;
         is(hostname.as_deref(), view.hostname)
@@ -200,10 +200,10 @@ impl Filter {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Views {
-    pages: Ranking,
-    referrers: Ranking,
-    countries: Ranking,
+pub(super) struct ViewRankings {
+    pages: CountRanking,
+    referrers: CountRanking,
+    countries: CountRanking,
 }
 
 pub(super) struct TopViews {
@@ -212,7 +212,7 @@ pub(super) struct TopViews {
     pub(super) countries: Vec<CountryViews>,
 }
 
-impl Views {
+impl ViewRankings {
     /// The lists whose entries [`Self::add`] accepts.
     pub(super) const LISTS: [ListKind; 3] = [ListKind::Page, ListKind::Referrer, ListKind::ViewCountry];
 
@@ -229,7 +229,7 @@ impl Views {
         }
     }
 
-    fn ranking(&mut self, list: ListKind) -> Option<&mut Ranking> {
+    fn ranking(&mut self, list: ListKind) -> Option<&mut CountRanking> {
         match list {
             ListKind::Page => Some(&mut self.pages),
             ListKind::Referrer => Some(&mut self.referrers),
@@ -272,9 +272,9 @@ mod tests {
             ("country=de&hostname=DOCS.example", true),
             ("country=de&hostname=www.example", false),
         ] {
-            assert_eq!(Filter::of(&query(text)).unwrap().has(&view), fits, "{text}");
+            assert_eq!(AudienceFilter::from_query(&query(text)).unwrap().matches(&view), fits, "{text}");
         }
-        assert!(Filter::of(&query("days=3")).is_none());
+        assert!(AudienceFilter::from_query(&query("days=3")).is_none());
         for (text, own) in [
             ("page=/Docs", Some((ListKind::Page, "/Docs"))),
             ("referrer=News.example", Some((ListKind::Referrer, "news.example"))),
@@ -283,7 +283,7 @@ mod tests {
             ("hostname=docs.example", None),
             ("page=/&country=DE", None),
         ] {
-            assert_eq!(Filter::of(&query(text)).unwrap().own_list(), own, "{text}");
+            assert_eq!(AudienceFilter::from_query(&query(text)).unwrap().own_list(), own, "{text}");
         }
     }
 }

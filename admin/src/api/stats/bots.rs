@@ -8,16 +8,16 @@ use api::stats::{
 use axum::extract::State;
 use db::{
     permits::Member,
-    stats::report::{self, DayRange, Grain, ListKind, Readable, Wanted},
+    stats::report::{self, DayQuery, DayRange, EntryResolution, ListKind, StatsPermit},
 };
 use domain::traffic::{
-    AgentKey, Count, OTHER,
-    agents::{self, operator_of_referrer},
-    visitors::{Evidence, VisitorClass},
+    AgentKey, OTHER, TrafficCount,
+    agents::{self, operator_by_referrer},
+    visitors::{ClassEvidence, VisitorClass},
 };
 use time::Date;
 
-use super::{Asked, deployments, unreadable};
+use super::{ReportRequest, deployment_marks, read_error};
 use crate::{
     app::App,
     auth::ProjectAccess,
@@ -48,26 +48,26 @@ pub async fn show(
     ProjectAccess(project): ProjectAccess<Member>,
     Query(query): Query<DaysQuery>,
 ) -> Result<Json<BotsStats>, ApiError> {
-    let Asked { readable, range, before, days, to, turn: _turn, .. } =
-        Asked::of(&app, &project, query.days, query.from, query.to).await?;
+    let ReportRequest { readable, range, before, days, to, turn: _turn, .. } =
+        ReportRequest::for_project(&app, &project, query.days, query.from, query.to).await?;
     let (mut all, mut by_day) = (ClassCounts::default(), HashMap::<Date, ClassCounts>::new());
-    let (mut agents, mut people_sent) = (Agents::default(), HashMap::<&str, u64>::new());
-    let wanted = Wanted { lists: &LISTS, grain: Grain::Day, visitors: false };
+    let (mut agents, mut people_sent) = (AgentCountMap::default(), HashMap::<&str, u64>::new());
+    let wanted = DayQuery { lists: &LISTS, grain: EntryResolution::Day, visitors: false };
     let read = report::days(&app.db, &readable, range, wanted, |entry| match entry.kind {
         ListKind::Agent => {
             all.add(entry.key, entry.count);
             by_day.entry(entry.begin.as_datetime().date()).or_default().add(entry.key, entry.count);
             agents.add(entry.key, entry.count);
         }
-        ListKind::AgentPage => agents.of(entry.key).pages += entry.count.requests,
-        ListKind::AgentDisallowed => agents.of(entry.key).disallowed += entry.count.requests,
+        ListKind::AgentPage => agents.counts_mut(entry.key).pages += entry.count.requests,
+        ListKind::AgentDisallowed => agents.counts_mut(entry.key).disallowed += entry.count.requests,
         _ => {
-            if let Some(operator) = operator_of_referrer(entry.key) {
+            if let Some(operator) = operator_by_referrer(entry.key) {
                 *people_sent.entry(operator).or_default() += entry.count.requests;
             }
         }
     });
-    read.await.map_err(unreadable)?;
+    read.await.map_err(read_error)?;
     let timeline = range.days().map(|day| {
         let who = by_day.get(&day).copied().unwrap_or_default();
         let requests = |group| who.sum(group).requests;
@@ -79,7 +79,7 @@ pub async fn show(
         }
     });
     let previous = match before {
-        Some(before) => Some(totals_of(&app, &readable, before).await?),
+        Some(before) => Some(read_totals(&app, &readable, before).await?),
         None => None,
     };
     let LiveBots { people, declared, automation, classes } = all.view();
@@ -98,15 +98,15 @@ pub async fn show(
         agents,
         operators,
         timeline: timeline.collect(),
-        deployments: deployments(&app, &readable, range.begin(), range.end()).await?,
+        deployments: deployment_marks(&app, &readable, range.begin(), range.end()).await?,
     }))
 }
 
-async fn totals_of(app: &App, project: &Readable, range: DayRange) -> Result<BotsTotals, ApiError> {
+async fn read_totals(app: &App, project: &StatsPermit, range: DayRange) -> Result<BotsTotals, ApiError> {
     let mut all = ClassCounts::default();
-    let wanted = Wanted { lists: &[ListKind::Agent], grain: Grain::Day, visitors: false };
+    let wanted = DayQuery { lists: &[ListKind::Agent], grain: EntryResolution::Day, visitors: false };
     let read = report::days(&app.db, project, range, wanted, |entry| all.add(entry.key, entry.count));
-    read.await.map_err(unreadable)?;
+    read.await.map_err(read_error)?;
     Ok(BotsTotals {
         totals: all.total(),
         people: all.sum(ClientGroup::People),
@@ -131,16 +131,16 @@ fn group(class: VisitorClass) -> ClientGroup {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct ClassCounts([Count; VisitorClass::ALL.len()]);
+pub(super) struct ClassCounts([TrafficCount; VisitorClass::ALL.len()]);
 
 impl ClassCounts {
     /// Adds requests by their stored [`AgentKey`]. Keys that are unknown or beyond the list's limit are declared bots.
-    pub(super) fn add(&mut self, key: &str, count: Count) {
+    pub(super) fn add(&mut self, key: &str, count: TrafficCount) {
         let class = AgentKey::parse(key).map_or(VisitorClass::OtherBot, |key| key.class);
         self.0[class as usize].add(count);
     }
 
-    fn classes(&self) -> impl Iterator<Item = (VisitorClass, Count)> {
+    fn classes(&self) -> impl Iterator<Item = (VisitorClass, TrafficCount)> {
         VisitorClass::ALL.into_iter().map(|class| (class, self.0[class as usize]))
     }
 
@@ -156,7 +156,11 @@ impl ClassCounts {
         let mut classes: Vec<ClassStats> = self
             .classes()
             .filter(|(_, count)| count.requests > 0)
-            .map(|(class, Count { requests, bytes })| ClassStats { class: class.as_str().to_owned(), requests, bytes })
+            .map(|(class, TrafficCount { requests, bytes })| ClassStats {
+                class: class.as_str().to_owned(),
+                requests,
+                bytes,
+            })
             .collect();
         classes.sort_by_key(|class| Reverse(class.requests));
         LiveBots {
@@ -168,8 +172,8 @@ impl ClassCounts {
     }
 }
 
-fn count_view(counts: impl Iterator<Item = Count>) -> RequestCount {
-    let sum = counts.fold(Count::default(), |mut sum, count| {
+fn count_view(counts: impl Iterator<Item = TrafficCount>) -> RequestCount {
+    let sum = counts.fold(TrafficCount::default(), |mut sum, count| {
         sum.add(count);
         sum
     });
@@ -177,35 +181,35 @@ fn count_view(counts: impl Iterator<Item = Count>) -> RequestCount {
 }
 
 #[derive(Debug, Default)]
-struct Agents(HashMap<String, AgentCounts>);
+struct AgentCountMap(HashMap<String, AgentCounts>);
 
 #[derive(Debug, Default)]
 struct AgentCounts {
     class: Option<VisitorClass>,
-    count: Count,
+    count: TrafficCount,
     pages: u64,
     disallowed: u64,
     verified: u64,
     claimed_only: u64,
 }
 
-impl Agents {
-    fn of(&mut self, name: &str) -> &mut AgentCounts {
+impl AgentCountMap {
+    fn counts_mut(&mut self, name: &str) -> &mut AgentCounts {
         if !self.0.contains_key(name) {
             self.0.insert(name.to_owned(), AgentCounts::default());
         }
         self.0.entry(name.to_owned()).or_default()
     }
 
-    fn add(&mut self, key: &str, count: Count) {
+    fn add(&mut self, key: &str, count: TrafficCount) {
         let Some(key) = AgentKey::parse(key).filter(|key| !key.agent.is_empty()) else { return };
-        let counts = self.of(key.agent);
+        let counts = self.counts_mut(key.agent);
         counts.class = Some(key.class);
         counts.count.add(count);
         match key.evidence {
-            Evidence::Network | Evidence::Signature => counts.verified += count.requests,
-            Evidence::Name => counts.claimed_only += count.requests,
-            Evidence::Fields | Evidence::Behaviour => {}
+            ClassEvidence::Network | ClassEvidence::Signature => counts.verified += count.requests,
+            ClassEvidence::Name => counts.claimed_only += count.requests,
+            ClassEvidence::Fields | ClassEvidence::Behaviour => {}
         }
     }
 
@@ -218,7 +222,7 @@ impl Agents {
             .map(|(operator, sent)| (operator, OperatorStats { people_sent: sent, ..nothing(operator) }))
             .collect();
         for (name, counts) in &self.0 {
-            let operator = operator_of(name);
+            let operator = find_operator(name);
             if !operator.is_empty() {
                 let sums = operators.entry(operator).or_insert_with(|| nothing(operator));
                 sums.pages += counts.pages;
@@ -244,7 +248,7 @@ impl AgentCounts {
         // If the operator publishes nothing, an unverified claim means nothing.
         let can_be_told = self.verified > 0 || known.is_some_and(|agent| agent.networks.is_some());
         AgentStats {
-            operator: operator_of(&name).to_owned(),
+            operator: find_operator(&name).to_owned(),
             class: class.as_str().to_owned(),
             requests: self.count.requests,
             bytes: self.count.bytes,
@@ -258,7 +262,7 @@ impl AgentCounts {
     }
 }
 
-fn operator_of(agent: &str) -> &'static str {
+fn find_operator(agent: &str) -> &'static str {
     agents::find(agent).map_or("", |agent| agent.operator)
 }
 
@@ -272,7 +276,7 @@ fn percent(part: u64, whole: u64) -> f64 {
 mod tests {
     use super::*;
 
-    fn key(class: VisitorClass, agent: &str, evidence: Evidence) -> String {
+    fn key(class: VisitorClass, agent: &str, evidence: ClassEvidence) -> String {
         AgentKey { class, agent, evidence }.encode()
     }
 
@@ -280,9 +284,9 @@ mod tests {
     fn every_request_belongs_to_one_of_three_groups() {
         let mut who = ClassCounts::default();
         for (place, class) in VisitorClass::ALL.into_iter().enumerate() {
-            who.add(&key(class, "", Evidence::Fields), Count { requests: place as u64 + 1, bytes: 10 });
+            who.add(&key(class, "", ClassEvidence::Fields), TrafficCount { requests: place as u64 + 1, bytes: 10 });
         }
-        who.add(OTHER, Count { requests: 100, bytes: 0 });
+        who.add(OTHER, TrafficCount { requests: 100, bytes: 0 });
         let view = who.view();
         assert_eq!((view.people.requests, view.automation.requests, view.declared.requests), (1, 10, 144));
         assert_eq!(who.total(), RequestCount { requests: 155, bytes: 100 });
@@ -292,13 +296,13 @@ mod tests {
 
     #[test]
     fn an_agent_that_can_be_told_has_a_share_of_mere_claims() {
-        let mut agents = Agents::default();
-        let of = |requests| Count { requests, bytes: 100 };
-        agents.add(&key(VisitorClass::AiTraining, "GPTBot", Evidence::Network), of(5));
-        agents.add(&key(VisitorClass::AiTraining, "GPTBot", Evidence::Name), of(3));
-        agents.add(&key(VisitorClass::OtherBot, "curl", Evidence::Name), of(9));
-        agents.add(&key(VisitorClass::Person, "", Evidence::Behaviour), of(99));
-        agents.of("GPTBot").pages += 4;
+        let mut agents = AgentCountMap::default();
+        let of = |requests| TrafficCount { requests, bytes: 100 };
+        agents.add(&key(VisitorClass::AiTraining, "GPTBot", ClassEvidence::Network), of(5));
+        agents.add(&key(VisitorClass::AiTraining, "GPTBot", ClassEvidence::Name), of(3));
+        agents.add(&key(VisitorClass::OtherBot, "curl", ClassEvidence::Name), of(9));
+        agents.add(&key(VisitorClass::Person, "", ClassEvidence::Behaviour), of(99));
+        agents.counts_mut("GPTBot").pages += 4;
         let (agents, operators) = agents.view(HashMap::from([("OpenAI", 2), ("Perplexity", 1)]));
         assert_eq!(agents.iter().map(|agent| &*agent.agent).collect::<Vec<_>>(), ["curl", "GPTBot"]);
         assert_eq!((agents[0].claimed_only_percent, agents[1].claimed_only_percent), (None, Some(37.5)));

@@ -6,16 +6,16 @@ use api::stats::{DaysQuery, ErrorCounts, ErrorReferrer, ErrorStats, ErrorsDay, E
 use axum::extract::State;
 use db::{
     permits::Member,
-    stats::report::{self, DayRange, Grain, ListEntry, ListKind, Readable, Wanted},
+    stats::report::{self, DayQuery, DayRange, EntryResolution, ListEntry, ListKind, StatsPermit},
 };
 use domain::{
     Timestamp,
-    stats::{Period, breaking_deployment},
+    stats::{TimePeriod, breaking_deployment},
     traffic::ErrorKey,
 };
 use time::Date;
 
-use super::{Asked, Ranking, deployments, unreadable};
+use super::{CountRanking, ReportRequest, deployment_marks, read_error};
 use crate::{
     app::App,
     auth::ProjectAccess,
@@ -48,11 +48,11 @@ pub async fn show(
     ProjectAccess(project): ProjectAccess<Member>,
     Query(query): Query<DaysQuery>,
 ) -> Result<Json<ErrorsStats>, ApiError> {
-    let Asked { readable, range, before: days_before, days, to, turn: _turn, .. } =
-        Asked::of(&app, &project, query.days, query.from, query.to).await?;
+    let ReportRequest { readable, range, before: days_before, days, to, turn: _turn, .. } =
+        ReportRequest::for_project(&app, &project, query.days, query.from, query.to).await?;
     let (mut totals, mut by_day) = (ErrorCounts::default(), HashMap::<Date, ErrorCounts>::new());
     let mut errors = HashMap::<(u16, String), PathErrors>::new();
-    let wanted = Wanted { lists: &[ListKind::Error], grain: Grain::Hour, visitors: false };
+    let wanted = DayQuery { lists: &[ListKind::Error], grain: EntryResolution::Hour, visitors: false };
     let read = report::days(&app.db, &readable, range, wanted, |entry| {
         let key = ErrorKey::parse(entry.key);
         let day = by_day.entry(entry.begin.as_datetime().date()).or_default();
@@ -63,7 +63,7 @@ pub async fn show(
             errors.entry((key.status, key.path.to_owned())).or_default().add(key.referrer, &entry);
         }
     });
-    read.await.map_err(unreadable)?;
+    read.await.map_err(read_error)?;
     let mut errors: Vec<_> = errors.into_iter().collect();
     errors.sort_unstable_by(|(one, ones), (other, others)| {
         others.requests.cmp(&ones.requests).then_with(|| one.cmp(other))
@@ -71,18 +71,18 @@ pub async fn show(
     errors.truncate(ERRORS);
 
     let previous = match days_before {
-        Some(days) => Some(totals_of(&app, &readable, days).await?),
+        Some(days) => Some(read_totals(&app, &readable, days).await?),
         None => None,
     };
-    let before = range.and_before(DAYS_BEFORE);
-    let mut deployments = deployments(&app, &readable, before.begin(), range.end()).await?;
+    let before = range.extend_back(DAYS_BEFORE);
+    let mut deployments = deployment_marks(&app, &readable, before.begin(), range.end()).await?;
     let times: Vec<Timestamp> = deployments.iter().map(|mark| mark.at).collect();
     let missing = |(status, _): &(u16, String)| *status == NOT_FOUND;
     let paths: Vec<String> = errors.iter().filter(|(key, _)| missing(key)).map(|((_, path), _)| path.clone()).collect();
-    let mut answered = HashMap::<String, Vec<Period>>::new();
+    let mut answered = HashMap::<String, Vec<TimePeriod>>::new();
     if !paths.is_empty() && !times.is_empty() {
-        for found in report::answered(&app.db, &readable, before, &paths).await.map_err(unreadable)? {
-            answered.entry(found.path).or_default().push(Period { begin: found.begin, end: found.end });
+        for found in report::list_served(&app.db, &readable, before, &paths).await.map_err(read_error)? {
+            answered.entry(found.path).or_default().push(TimePeriod { begin: found.begin, end: found.end });
         }
     }
     let errors = errors.into_iter().map(|(key, met)| {
@@ -114,28 +114,28 @@ pub async fn show(
     }))
 }
 
-async fn totals_of(app: &App, project: &Readable, range: DayRange) -> Result<ErrorCounts, ApiError> {
+async fn read_totals(app: &App, project: &StatsPermit, range: DayRange) -> Result<ErrorCounts, ApiError> {
     let mut totals = ErrorCounts::default();
-    let wanted = Wanted { lists: &[ListKind::Error], grain: Grain::Day, visitors: false };
+    let wanted = DayQuery { lists: &[ListKind::Error], grain: EntryResolution::Day, visitors: false };
     let read = report::days(&app.db, project, range, wanted, |entry| {
         add(&mut totals, ErrorKey::parse(entry.key).map(|key| key.status), entry.count.requests);
     });
-    read.await.map_err(unreadable)?;
+    read.await.map_err(read_error)?;
     Ok(totals)
 }
 
 #[derive(Debug, Default)]
 struct PathErrors {
     requests: u64,
-    referrers: Ranking,
-    periods: Vec<Period>,
+    referrers: CountRanking,
+    periods: Vec<TimePeriod>,
 }
 
 impl PathErrors {
     fn add(&mut self, referrer: &str, entry: &ListEntry<'_>) {
         self.requests += entry.count.requests;
         self.referrers.add(referrer, entry.count.requests);
-        self.periods.push(Period { begin: entry.begin, end: entry.end });
+        self.periods.push(TimePeriod { begin: entry.begin, end: entry.end });
     }
 }
 

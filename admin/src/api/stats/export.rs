@@ -7,15 +7,15 @@ use axum::{body::Body, extract::State, http::header, response::IntoResponse};
 use bytes::Bytes;
 use db::{
     permits::Member,
-    stats::report::{self, DayRange, DayTraffic, Grain, ListKind, Readable, Wanted},
+    stats::report::{self, DayQuery, DayRange, DayTraffic, EntryResolution, ListKind, StatsPermit},
 };
 use domain::PayingAccount;
 use futures_util::stream;
 use sqlx::PgPool;
 use time::Date;
 
-use super::{Asked, unreadable};
-use crate::{app::App, auth::ProjectAccess, bounds::Bounds, csv::cell, error::ApiError, extract::Query};
+use super::{ReportRequest, read_error};
+use crate::{app::App, auth::ProjectAccess, bounds::ConcurrencyLimits, csv::cell, error::ApiError, extract::Query};
 
 const HEADINGS: &str = "day,kind,key,count,bytes\r\n";
 
@@ -41,14 +41,15 @@ pub async fn show(
     ProjectAccess(project): ProjectAccess<Member>,
     Query(query): Query<ExportQuery>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let Asked { readable, range, turn, .. } = Asked::of(&app, &project, query.days, query.from, query.to).await?;
+    let ReportRequest { readable, range, turn, .. } =
+        ReportRequest::for_project(&app, &project, query.days, query.from, query.to).await?;
     let format = query.format.unwrap_or_default();
     let (owner, bounds) = (project.payer(), app.bounds.clone());
     let mut export =
-        Export { db: app.db.clone(), bounds, owner, project: readable, format, days: range.days().collect() };
+        TrafficExport { db: app.db.clone(), bounds, owner, project: readable, format, days: range.days().collect() };
     export.days.reverse();
     // Before the response starts, so that a read error can still be reported.
-    let mut first = export.next_day().await.map_err(unreadable)?.unwrap_or_default();
+    let mut first = export.next_day().await.map_err(read_error)?.unwrap_or_default();
     // A slow client holds no permit meanwhile: each further day acquires its own.
     drop(turn);
     if format == ExportFormat::Csv {
@@ -57,7 +58,10 @@ pub async fn show(
     let rows = stream::try_unfold((Some(first), export), |(first, mut export)| async move {
         let rows = match first {
             Some(first) => Some(first),
-            None => export.later_day().await.inspect_err(|error| tracing::error!("an export broke off: {error:#}"))?,
+            None => export
+                .next_day_with_permit()
+                .await
+                .inspect_err(|error| tracing::error!("an export broke off: {error:#}"))?,
         };
         Ok::<_, anyhow::Error>(rows.map(|rows| (Bytes::from(rows), (None, export))))
     });
@@ -72,23 +76,23 @@ pub async fn show(
     Ok((headers, Body::from_stream(rows)))
 }
 
-struct Export {
+struct TrafficExport {
     db: PgPool,
-    bounds: Bounds,
+    bounds: ConcurrencyLimits,
     owner: PayingAccount,
-    project: Readable,
+    project: StatsPermit,
     format: ExportFormat,
     /// In reverse order.
     days: Vec<Date>,
 }
 
-impl Export {
+impl TrafficExport {
     /// Returns the rows of the next day, after waiting for a permit.
-    async fn later_day(&mut self) -> anyhow::Result<Option<String>> {
+    async fn next_day_with_permit(&mut self) -> anyhow::Result<Option<String>> {
         if self.days.is_empty() {
             return Ok(None);
         }
-        let _turn = self.bounds.reports().later_of_account(&self.owner).await?;
+        let _turn = self.bounds.reports().acquire_next_part(&self.owner).await?;
         Ok(self.next_day().await?)
     }
 
@@ -97,9 +101,9 @@ impl Export {
         let Some(day) = self.days.pop() else { return Ok(None) };
         let (name, mut text) = (day.to_string(), String::new());
         let mut entries = String::new();
-        let wanted = Wanted { lists: &ListKind::ALL, grain: Grain::Day, visitors: true };
-        let found = report::days(&self.db, &self.project, DayRange::of(day), wanted, |entry| {
-            let row = Row { day: &name, kind: entry.kind.as_str(), key: entry.key };
+        let wanted = DayQuery { lists: &ListKind::ALL, grain: EntryResolution::Day, visitors: true };
+        let found = report::days(&self.db, &self.project, DayRange::single(day), wanted, |entry| {
+            let row = ExportRowLabels { day: &name, kind: entry.kind.as_str(), key: entry.key };
             row.write(self.format, entry.count.requests, entry.count.bytes, &mut entries);
         });
         for traffic in found.await? {
@@ -125,17 +129,17 @@ fn write_sums(traffic: &DayTraffic, day: &str, format: ExportFormat, into: &mut 
         ("people", "", sums.pageviews, sums.people_bytes),
         ("visitors", "", traffic.visitors, 0),
     ] {
-        Row { day, kind, key }.write(format, count, bytes, into);
+        ExportRowLabels { day, kind, key }.write(format, count, bytes, into);
     }
 }
 
-struct Row<'r> {
+struct ExportRowLabels<'r> {
     day: &'r str,
     kind: &'r str,
     key: &'r str,
 }
 
-impl Row<'_> {
+impl ExportRowLabels<'_> {
     fn write(&self, format: ExportFormat, count: u64, bytes: u64, into: &mut String) {
         let Self { day, kind, key } = *self;
         match format {
@@ -158,7 +162,7 @@ mod tests {
 
     #[test]
     fn rows_are_lines() {
-        let row = Row { day: "2026-11-22", kind: "path", key: "/a\"\n" };
+        let row = ExportRowLabels { day: "2026-11-22", kind: "path", key: "/a\"\n" };
         let (mut csv, mut ndjson) = (String::new(), String::new());
         row.write(ExportFormat::Csv, 3, 40, &mut csv);
         row.write(ExportFormat::Ndjson, 3, 40, &mut ndjson);

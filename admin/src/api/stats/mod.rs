@@ -18,17 +18,19 @@ use api::stats::{
 use axum::extract::State;
 use db::{
     permits::Member,
-    stats::report::{self, DayRange, Grain, ListKind, Readable, TopLengths, Wanted},
+    stats::report::{self, DayQuery, DayRange, EntryResolution, ListKind, StatsPermit, TopLengths},
 };
 use domain::{
     Timestamp,
-    stats::{asked_hours, hours_before},
-    traffic::{Count, HOUR, Sums},
+    stats::{previous_hours, requested_hours},
+    traffic::{HOUR, TrafficCount, TrafficSums},
 };
 use time::Date;
 
 use self::{
-    asked::{Asked, Part, Ranking, begin_report, deployments, unanswerable, unreadable},
+    asked::{
+        CountRanking, ReportRequest, TrafficFilter, deployment_marks, invalid_period, read_error, refresh_traffic,
+    },
     bots::ClassCounts,
 };
 use crate::{
@@ -61,15 +63,15 @@ pub async fn live(
     Query(query): Query<LiveQuery>,
 ) -> Result<Json<LiveStats>, ApiError> {
     let now = app.clock.now();
-    let wanted = asked_hours(query.hours, query.from, query.to, now).map_err(unanswerable)?;
-    let part = Part::asked(query.hostname, query.page, query.country)?;
-    begin_report(&app, &project.id).await?;
-    let _turn = app.bounds.reports().of_account(&project.payer()).await?;
-    let readable = Readable::from(&project);
+    let wanted = requested_hours(query.hours, query.from, query.to, now).map_err(invalid_period)?;
+    let part = TrafficFilter::from_query(query.hostname, query.page, query.country)?;
+    refresh_traffic(&app, &project.id).await?;
+    let _turn = app.bounds.reports().acquire_for_account(&project.payer()).await?;
+    let readable = StatsPermit::from(&project);
     let from = wanted.first().copied().unwrap_or(now);
     let end = wanted.last().map_or(now, |hour| *hour + HOUR);
-    let deployments = deployments(&app, &readable, from, end).await?;
-    let before = hours_before(&wanted, now);
+    let deployments = deployment_marks(&app, &readable, from, end).await?;
+    let before = previous_hours(&wanted, now);
     let mut shown = LiveStats {
         project: project.name.clone(),
         from,
@@ -87,9 +89,9 @@ pub async fn live(
         deployments,
     };
     if let Some(part) = part {
-        let found = report::live_of(&app.db, &readable, &wanted, part.list, &part.key).await.map_err(unreadable)?;
-        let known: HashMap<Timestamp, Count> = found.into_iter().collect();
-        let mut sum = Count::default();
+        let found = report::live_entry(&app.db, &readable, &wanted, part.list, &part.key).await.map_err(read_error)?;
+        let known: HashMap<Timestamp, TrafficCount> = found.into_iter().collect();
+        let mut sum = TrafficCount::default();
         shown.timeline.extend(wanted.into_iter().map(|hour| {
             let of_hour = known.get(&hour).copied().unwrap_or_default();
             sum.add(of_hour);
@@ -97,7 +99,8 @@ pub async fn live(
         }));
         shown.totals = totals_of_part(sum);
         if let Some(before) = before {
-            let found = report::live_of(&app.db, &readable, &before, part.list, &part.key).await.map_err(unreadable)?;
+            let found =
+                report::live_entry(&app.db, &readable, &before, part.list, &part.key).await.map_err(read_error)?;
             shown.previous = Some(totals_of_part(summed(found.into_iter().map(|(_, count)| count))));
         }
         if part.list == ListKind::Hostname && sum.requests > 0 {
@@ -106,16 +109,16 @@ pub async fn live(
         return Ok(Json(shown));
     }
     if let Some(before) = before {
-        let found = report::hours_of(&app.db, &readable, &before).await.map_err(unreadable)?;
-        shown.previous = Some(totals_of(found.iter().map(|(_, sums)| sums)));
+        let found = report::hourly_sums(&app.db, &readable, &before).await.map_err(read_error)?;
+        shown.previous = Some(sum_totals(found.iter().map(|(_, sums)| sums)));
     }
-    let live = report::live(&app.db, &readable, &wanted, LENGTHS).await.map_err(unreadable)?;
-    let mut sums = Sums::default();
-    let known: HashMap<Timestamp, Sums> = live.hours.into_iter().collect();
+    let live = report::live(&app.db, &readable, &wanted, LENGTHS).await.map_err(read_error)?;
+    let mut sums = TrafficSums::default();
+    let known: HashMap<Timestamp, TrafficSums> = live.hours.into_iter().collect();
     shown.timeline.extend(wanted.into_iter().map(|hour| {
         let of_hour = known.get(&hour).copied().unwrap_or_default();
         sums.add(&of_hour);
-        let Sums { requests, bytes, cache_hits, .. } = of_hour;
+        let TrafficSums { requests, bytes, cache_hits, .. } = of_hour;
         HourStats { hour, requests, bytes, cache_hits: Some(cache_hits) }
     }));
     let mut classes = ClassCounts::default();
@@ -123,10 +126,14 @@ pub async fn live(
         classes.add(key, *count);
     }
     let [success, redirection, client_error, server_error, other] = sums.statuses;
-    let of_hostname =
-        |(hostname, Count { requests, bytes }): (String, Count)| HostnameStats { hostname, requests, bytes };
-    let of_path = |(path, Count { requests, bytes }): (String, Count)| PathStats { path, requests, bytes };
-    let of_country = |(country, count): (String, Count)| CountryStats { country, requests: count.requests };
+    let of_hostname = |(hostname, TrafficCount { requests, bytes }): (String, TrafficCount)| HostnameStats {
+        hostname,
+        requests,
+        bytes,
+    };
+    let of_path =
+        |(path, TrafficCount { requests, bytes }): (String, TrafficCount)| PathStats { path, requests, bytes };
+    let of_country = |(country, count): (String, TrafficCount)| CountryStats { country, requests: count.requests };
     Ok(Json(LiveStats {
         totals: totals(&sums),
         status: Some(StatusCounts { success, redirection, client_error, server_error, other }),
@@ -159,18 +166,20 @@ pub async fn history(
     ProjectAccess(project): ProjectAccess<Member>,
     Query(query): Query<HistoryQuery>,
 ) -> Result<Json<StatsHistory>, ApiError> {
-    let part = Part::asked(query.hostname, query.page, query.country)?;
-    let asked = Asked::of(&app, &project, query.days, query.from, query.to).await?;
-    let Asked { readable, range, before, days, to, .. } = &asked;
+    let part = TrafficFilter::from_query(query.hostname, query.page, query.country)?;
+    let asked = ReportRequest::for_project(&app, &project, query.days, query.from, query.to).await?;
+    let ReportRequest { readable, range, before, days, to, .. } = &asked;
     let (range, before) = (*range, *before);
-    let deployments = deployments(&app, readable, range.begin(), range.end()).await?;
+    let deployments = deployment_marks(&app, readable, range.begin(), range.end()).await?;
     let (totals, previous, timeline) = if let Some(part) = part {
-        let known = days_of(&app, readable, range, &part).await?;
+        let known = read_filtered_days(&app, readable, range, &part).await?;
         let previous = match before {
-            Some(before) => Some(totals_of_part(summed(days_of(&app, readable, before, &part).await?.into_values()))),
+            Some(before) => {
+                Some(totals_of_part(summed(read_filtered_days(&app, readable, before, &part).await?.into_values())))
+            }
             None => None,
         };
-        let mut sum = Count::default();
+        let mut sum = TrafficCount::default();
         let timeline = range.days().map(|day| {
             let of_day = known.get(&day).copied().unwrap_or_default();
             sum.add(of_day);
@@ -179,14 +188,14 @@ pub async fn history(
         let timeline = timeline.collect();
         (totals_of_part(sum), previous, timeline)
     } else {
-        let found = report::days(&app.db, readable, range, Wanted::SUMS, |_| ()).await.map_err(unreadable)?;
-        let previous = asked.sums_before(&app).await?;
-        let mut sums = Sums::default();
-        let known: HashMap<Date, Sums> = found.into_iter().map(|day| (day.day, day.sums)).collect();
+        let found = report::days(&app.db, readable, range, DayQuery::SUMS, |_| ()).await.map_err(read_error)?;
+        let previous = asked.previous_sums(&app).await?;
+        let mut sums = TrafficSums::default();
+        let known: HashMap<Date, TrafficSums> = found.into_iter().map(|day| (day.day, day.sums)).collect();
         let timeline = range.days().map(|day| {
             let of_day = known.get(&day).copied().unwrap_or_default();
             sums.add(&of_day);
-            let Sums { requests, bytes, cache_hits, .. } = of_day;
+            let TrafficSums { requests, bytes, cache_hits, .. } = of_day;
             DayStats { day: day.to_string(), requests, bytes, cache_hits: Some(cache_hits) }
         });
         let timeline = timeline.collect();
@@ -204,39 +213,39 @@ pub async fn history(
     }))
 }
 
-fn totals(sums: &Sums) -> StatsTotals {
+fn totals(sums: &TrafficSums) -> StatsTotals {
     StatsTotals { requests: sums.requests, bytes: sums.bytes, cache_hits: Some(sums.cache_hits) }
 }
 
-fn totals_of<'s>(parts: impl Iterator<Item = &'s Sums>) -> StatsTotals {
-    let mut sums = Sums::default();
+fn sum_totals<'s>(parts: impl Iterator<Item = &'s TrafficSums>) -> StatsTotals {
+    let mut sums = TrafficSums::default();
     parts.for_each(|part| sums.add(part));
     totals(&sums)
 }
 
-fn totals_of_part(sum: Count) -> StatsTotals {
+fn totals_of_part(sum: TrafficCount) -> StatsTotals {
     StatsTotals { requests: sum.requests, bytes: sum.bytes, cache_hits: None }
 }
 
-fn summed(counts: impl Iterator<Item = Count>) -> Count {
-    let mut sum = Count::default();
+fn summed(counts: impl Iterator<Item = TrafficCount>) -> TrafficCount {
+    let mut sum = TrafficCount::default();
     counts.for_each(|count| sum.add(count));
     sum
 }
 
-async fn days_of(
+async fn read_filtered_days(
     app: &App,
-    project: &Readable,
+    project: &StatsPermit,
     range: DayRange,
-    part: &Part,
-) -> Result<HashMap<Date, Count>, ApiError> {
-    let mut known: HashMap<Date, Count> = HashMap::new();
-    let wanted = Wanted { lists: &[part.list], grain: Grain::Day, visitors: false };
+    part: &TrafficFilter,
+) -> Result<HashMap<Date, TrafficCount>, ApiError> {
+    let mut known: HashMap<Date, TrafficCount> = HashMap::new();
+    let wanted = DayQuery { lists: &[part.list], grain: EntryResolution::Day, visitors: false };
     let read = report::days(&app.db, project, range, wanted, |entry| {
         if entry.key == part.key {
             known.entry(entry.begin.as_datetime().date()).or_default().add(entry.count);
         }
     });
-    read.await.map_err(unreadable)?;
+    read.await.map_err(read_error)?;
     Ok(known)
 }

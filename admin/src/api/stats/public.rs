@@ -5,20 +5,20 @@ use std::collections::HashMap;
 use api::stats::{PublicDay, PublicLink, PublicQuery, PublicStats, PublicTotals, SetPublicLink};
 use axum::{Extension, extract::State, http::header, response::IntoResponse};
 use db::{
-    audit::Entry,
+    audit::NewAuditEntry,
     permits::{Admin, Member},
     stats::{
         public,
-        report::{self, Grain, ListKind, Wanted},
+        report::{self, DayQuery, EntryResolution, ListKind},
     },
 };
-use domain::{audit::Action, opaque::OpaqueSecret, stats::DaySpan, traffic::Sums};
+use domain::{audit::Action, opaque::OpaqueSecret, stats::DaySpan, traffic::TrafficSums};
 use fairness::Client;
 use time::Date;
 
 use super::{
-    asked::{Asked, begin_report, require_source, unanswerable, unreadable},
-    audience::{TopViews, Views},
+    asked::{ReportRequest, invalid_period, read_error, refresh_traffic, require_source},
+    audience::{TopViews, ViewRankings},
     bots::ClassCounts,
 };
 use crate::{
@@ -39,7 +39,7 @@ pub async fn show(
     State(app): State<App>,
     ProjectAccess(project): ProjectAccess<Member>,
 ) -> Result<Json<PublicLink>, ApiError> {
-    let token = public::token(&app.db, &project).await?;
+    let token = public::find_token(&app.db, &project).await?;
     Ok(Json(view(&app, token.as_deref())))
 }
 
@@ -70,12 +70,12 @@ pub async fn set(
         let enabled = public::enable(&mut change, &project, new.expose(), caller.user.id.as_str(), now).await?;
         let (token, is_new) = enabled.ok_or_else(|| ApiError::not_found("project"))?;
         if is_new {
-            change.audit(Entry::of_project(Action::StatsPublish, &project));
+            change.audit(NewAuditEntry::for_project(Action::StatsPublish, &project));
         }
         Some(token)
     } else {
         if public::disable(&mut change, &project).await? {
-            change.audit(Entry::of_project(Action::StatsUnpublish, &project));
+            change.audit(NewAuditEntry::for_project(Action::StatsUnpublish, &project));
         }
         None
     };
@@ -119,23 +119,24 @@ pub async fn read(
     }
     let now = app.clock.now();
     let Some((project, readable)) = public::find(&app.db, token, now).await? else { return Ok(None) };
-    let span = DaySpan::asked(None, query.from, query.to, now.as_datetime().date()).map_err(unanswerable)?;
-    begin_report(app, readable.project()).await?;
-    let turn = app.bounds.reports().by_link(client, readable.project()).await?;
-    let asked = Asked::spanning(readable, span, now, turn);
-    let Asked { readable, range, days, to, .. } = &asked;
-    let [pages, referrers, countries] = Views::LISTS;
+    let span = DaySpan::from_query(None, query.from, query.to, now.as_datetime().date()).map_err(invalid_period)?;
+    refresh_traffic(app, readable.project()).await?;
+    let turn = app.bounds.reports().acquire_for_link(client, readable.project()).await?;
+    let asked = ReportRequest::from_span(readable, span, now, turn);
+    let ReportRequest { readable, range, days, to, .. } = &asked;
+    let [pages, referrers, countries] = ViewRankings::LISTS;
     let lists = [pages, referrers, countries, ListKind::Agent];
-    let (mut views, mut classes) = (Views::default(), ClassCounts::default());
-    let wanted = Wanted { lists: &lists, grain: Grain::Day, visitors: true };
+    let (mut views, mut classes) = (ViewRankings::default(), ClassCounts::default());
+    let wanted = DayQuery { lists: &lists, grain: EntryResolution::Day, visitors: true };
     let found = report::days(&app.db, readable, *range, wanted, |entry| match entry.kind {
         ListKind::Agent => classes.add(entry.key, entry.count),
         _ => views.add(&entry),
     });
-    let known: HashMap<Date, _> = found.await.map_err(unreadable)?.into_iter().map(|day| (day.day, day)).collect();
-    let previous = asked.sums_before(app).await?;
-    let previous = previous.map(|Sums { requests, bytes, pageviews, .. }| PublicTotals { requests, bytes, pageviews });
-    let mut sums = Sums::default();
+    let known: HashMap<Date, _> = found.await.map_err(read_error)?.into_iter().map(|day| (day.day, day)).collect();
+    let previous = asked.previous_sums(app).await?;
+    let previous =
+        previous.map(|TrafficSums { requests, bytes, pageviews, .. }| PublicTotals { requests, bytes, pageviews });
+    let mut sums = TrafficSums::default();
     let timeline = range.days().map(|day| {
         let (of_day, visitors) = known.get(&day).map_or_else(Default::default, |known| (known.sums, known.visitors));
         sums.add(&of_day);

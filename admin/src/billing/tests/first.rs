@@ -10,9 +10,9 @@ use domain::{
     },
 };
 
-use super::{Bench, DAY, payer, provider::Fault};
+use super::{Bench, DAY, payer, provider::ProviderFault};
 use crate::{
-    billing::{InvoiceContent, checkout, look},
+    billing::{InvoiceContent, checkout, poll_by_provider_id},
     error::Code,
 };
 
@@ -25,7 +25,7 @@ async fn a_paid_checkout_entitles_and_is_invoiced_once() {
     assert_eq!(bench.entitled(&account).await, None, "a checkout is no payment");
     bench.pay(&id).await;
     // Reported again, and afterwards in another order.
-    look(&bench.app, &id).await.unwrap();
+    poll_by_provider_id(&bench.app, &id).await.unwrap();
     bench.work().await;
     assert_eq!(bench.entitled(&account).await.as_deref(), Some("pro"));
     let invoices = bench.invoices(&account).await;
@@ -65,10 +65,10 @@ async fn an_answer_that_was_lost_makes_no_second_payment() {
     bench.begin(&account, "pro").await;
     let other = bench.person("DE").await;
     // The customer is known; the payment is made, but the response is lost.
-    bench.provider.call_ok_then(Fault::AnswerLost);
+    bench.provider.call_ok_then(ProviderFault::AnswerLost);
     let refused = checkout(&bench.app, Actor::Platform, &payer(&other), "pro").await.unwrap_err();
     assert_eq!(refused.code(), Code::BillingUnavailable);
-    bench.provider.known().faults.extend([Fault::Busy]);
+    bench.provider.known().faults.extend([ProviderFault::Busy]);
     checkout(&bench.app, Actor::Platform, &payer(&other), "pro").await.unwrap_err();
     let id = bench.begin(&other, "pro").await;
     assert_eq!(bench.provider.known().payments.len(), 2);
@@ -85,7 +85,7 @@ async fn a_webhook_before_the_answer_is_settled_by_our_own_id() {
     bench.begin(&bench.person("NL").await, "pro").await;
     // The customer and the payment are created, but the response is lost: only the provider knows the payment's id.
     let customer = async |bench: &Bench| checkout(&bench.app, Actor::Platform, &payer(&account), "pro").await;
-    bench.provider.known().faults.extend([Fault::Away]);
+    bench.provider.known().faults.extend([ProviderFault::Away]);
     customer(&bench).await.unwrap_err();
     let told = customer(&bench).await.unwrap();
     sqlx::query("UPDATE payments SET state = 'intended', provider_id = NULL WHERE account = $1")
@@ -97,7 +97,7 @@ async fn a_webhook_before_the_answer_is_settled_by_our_own_id() {
     bench.pay(&id).await;
     assert!(told.as_str().starts_with("https://pay.example/"));
     assert_eq!(bench.entitled(&account).await.as_deref(), Some("pro"));
-    look(&bench.app, "tr_nobody").await.unwrap();
+    poll_by_provider_id(&bench.app, "tr_nobody").await.unwrap();
     bench.stop().await;
 }
 
@@ -131,7 +131,7 @@ async fn the_payment_of_a_replaced_checkout_is_given_back() {
     assert_eq!(bench.entitled(&account).await.as_deref(), Some("business"));
     assert_eq!(bench.provider.calls("refund"), 1);
     bench.provider.move_reversals(ReversalState::Pending, ReversalState::Done);
-    look(&bench.app, &pro).await.unwrap();
+    poll_by_provider_id(&bench.app, &pro).await.unwrap();
     let statuses: Vec<_> = bench.invoices(&account).await.into_iter().map(|i| (i.number, i.status)).collect();
     let wanted = [
         ("2026-000001", InvoiceStatus::Paid),
@@ -164,7 +164,7 @@ async fn two_lookers_settle_a_payment_once() {
     let (pro, business) = (bench.begin(&account, "pro").await, bench.begin(&account, "business").await);
     bench.provider.set(&pro, PaymentState::Paid);
     bench.provider.set(&business, PaymentState::Paid);
-    let looks = [&pro, &business, &pro, &business, &pro, &business].map(|id| look(&bench.app, id));
+    let looks = [&pro, &business, &pro, &business, &pro, &business].map(|id| poll_by_provider_id(&bench.app, id));
     for looked in futures_util::future::join_all(looks).await {
         looked.unwrap();
     }
@@ -187,7 +187,7 @@ async fn a_payment_of_another_amount_is_left_to_a_person() {
     let unknown: Option<PaymentId> = None;
     bench.provider.known().payments[0].order = unknown;
     bench.provider.known().payments[0].total.0 -= 1;
-    look(&bench.app, &id).await.unwrap();
+    poll_by_provider_id(&bench.app, &id).await.unwrap();
     assert_eq!(bench.entitled(&account).await.as_deref(), Some("pro"));
     bench.assert_reconciled().await;
     bench.stop().await;

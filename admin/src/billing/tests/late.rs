@@ -4,13 +4,13 @@ use domain::{
     Account,
     billing::{
         Cents,
-        payment::{PaymentState, Reversal, ReversalState},
+        payment::{PaymentState, ReversalKind, ReversalState},
         subscription::{EndReason, SubscriptionStatus},
     },
 };
 
 use super::{Bench, payer};
-use crate::billing::{cancel, look};
+use crate::billing::{cancel, poll_by_provider_id};
 
 /// Returns a subscriber whose first month was charged back and could not be charged again, so that the subscription
 /// ended.
@@ -25,14 +25,14 @@ async fn lapsed_by_charge_back(bench: &Bench) -> (Account, String) {
 
 async fn take_back(bench: &Bench, id: &str) {
     let total: Cents = bench.provider.last().total;
-    bench.provider.reverse(id, Reversal::Chargeback, total, ReversalState::Done);
-    look(&bench.app, id).await.unwrap();
+    bench.provider.reverse(id, ReversalKind::Chargeback, total, ReversalState::Done);
+    poll_by_provider_id(&bench.app, id).await.unwrap();
 }
 
 async fn give_back(bench: &Bench, id: &str) {
     bench.provider.move_reversals(ReversalState::Done, ReversalState::Canceled);
-    look(&bench.app, id).await.unwrap();
-    look(&bench.app, id).await.unwrap();
+    poll_by_provider_id(&bench.app, id).await.unwrap();
+    poll_by_provider_id(&bench.app, id).await.unwrap();
 }
 
 /// Returns a subscriber whose renewal failed at every attempt.

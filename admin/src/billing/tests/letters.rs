@@ -7,7 +7,7 @@ use domain::{billing::Cents, token::TokenKind};
 
 use super::{Bench, DAY};
 use crate::mail::{
-    kinds::Kind,
+    kinds::LetterKind,
     notices::{Notice, notify},
 };
 
@@ -23,7 +23,7 @@ async fn letters_about_money_wait_as_long_as_it_takes() {
         notify(&mut conn, &account, event, notice, None, begun).await.unwrap();
     }
     drop(conn);
-    let (db, kept) = (&bench.app.db, Kind::about_money());
+    let (db, kept) = (&bench.app.db, LetterKind::about_money());
     let give_up =
         async || letters::give_up_stale(db, bench.now(), bench.now() - DAY * 7, &kept, "age", 10).await.unwrap();
     bench.pass(DAY * 6);
@@ -32,10 +32,10 @@ async fn letters_about_money_wait_as_long_as_it_takes() {
     assert_eq!(give_up().await, 1);
     bench.pass(DAY * 300);
     assert_eq!(give_up().await, 0);
-    let waiting = letters::waiting(db, &kept).await.unwrap();
+    let waiting = letters::count_pending(db, &kept).await.unwrap();
     assert_eq!((waiting.count, waiting.oldest, waiting.oldest_kept), (1, Some(begun), Some(begun)));
     let now = bench.now();
-    let due = letters::take(db, now, now + Duration::from_mins(1), 10).await.unwrap();
+    let due = letters::take_due(db, now, now + Duration::from_mins(1), 10).await.unwrap();
     assert_eq!((due.len(), &*due[0].kind), (1, "payment_failed"));
     bench.stop().await;
 }

@@ -2,10 +2,10 @@
 
 use domain::billing::{payment::PaymentState, subscription::SubscriptionStatus};
 
-use super::{Bench, DAY, provider::Fault};
+use super::{Bench, DAY, provider::ProviderFault};
 use crate::{
-    billing::{look_due, renew_due},
-    payments::Mandate,
+    billing::{poll_due, renew_due},
+    payments::MandateState,
 };
 
 /// Returns a subscriber whose renewal the provider has made, but whose response was lost.
@@ -13,8 +13,8 @@ async fn with_lost_answer(bench: &Bench) -> domain::Account {
     let (account, _) = bench.subscriber("NL", "pro").await;
     bench.set_time("2026-12-23T10:00:00Z");
     // The first payment is polled now, so that it takes no part in the fault.
-    look_due(&bench.app, 10).await.unwrap();
-    bench.provider.call_ok_then(Fault::AnswerLost);
+    poll_due(&bench.app, 10).await.unwrap();
+    bench.provider.call_ok_then(ProviderFault::AnswerLost);
     renew_due(&bench.app, 10).await.unwrap();
     assert_eq!(bench.count("SELECT count(*) FROM payments WHERE state = 'intended'").await, 1);
     account
@@ -24,7 +24,7 @@ async fn with_lost_answer(bench: &Bench) -> domain::Account {
 async fn a_lost_charge_is_found_though_the_mandate_was_withdrawn() {
     let bench = Bench::start().await;
     let account = with_lost_answer(&bench).await;
-    bench.provider.known().mandate = Mandate::Missing;
+    bench.provider.known().mandate = MandateState::Missing;
     bench.days(3).await;
     assert_eq!(bench.provider.known().payments.len(), 2);
     let current = bench.current(&account).await.unwrap();
@@ -50,11 +50,11 @@ async fn a_lost_charge_is_found_though_it_is_refused_when_repeated() {
 async fn a_charge_is_not_failed_while_nobody_answers_whether_it_was_made() {
     let bench = Bench::start().await;
     let account = with_lost_answer(&bench).await;
-    bench.provider.known().mandate = Mandate::Missing;
+    bench.provider.known().mandate = MandateState::Missing;
     bench.pass(DAY / 4);
     // The mandate request succeeds, the search fails.
-    bench.provider.call_ok_then(Fault::Away);
-    look_due(&bench.app, 10).await.unwrap();
+    bench.provider.call_ok_then(ProviderFault::Away);
+    poll_due(&bench.app, 10).await.unwrap();
     assert_eq!(bench.current(&account).await.unwrap().status, SubscriptionStatus::Active);
     bench.days(1).await;
     assert_eq!(bench.current(&account).await.unwrap().period, 1);
@@ -65,7 +65,7 @@ async fn a_charge_is_not_failed_while_nobody_answers_whether_it_was_made() {
 async fn a_charge_that_was_never_made_fails_without_a_mandate() {
     let bench = Bench::start().await;
     let (account, _) = bench.subscriber("NL", "pro").await;
-    bench.provider.known().mandate = Mandate::Missing;
+    bench.provider.known().mandate = MandateState::Missing;
     bench.set_time("2026-12-23T10:00:00Z");
     bench.work().await;
     assert_eq!(bench.current(&account).await.unwrap().status, SubscriptionStatus::PastDue);

@@ -19,28 +19,28 @@ use std::{
     time::Duration,
 };
 
-use config::{CodeHostKind, Config, Seller};
+use config::{CodeHostKind, Config, InvoiceSeller};
 use db::{
     audit::Actor,
     billing::{
         invoices::{self, Invoice},
-        profiles::{self, Profile},
-        reconciliation::{self, Differences},
+        profiles::{self, InvoiceProfile},
+        reconciliation::{self, BillingDifferences},
         subscriptions::{self, Subscription},
     },
-    sign_in::users::{self, Identity},
+    sign_in::users::{self, CodeHostIdentity},
 };
 use domain::{
     Account, Clock, Timestamp,
     billing::{Country, payment::PaymentState, vat::VatNumber, vat::VatStatus},
 };
-use secrets::master_key::Key;
+use secrets::master_key::MasterKeyBytes;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use tempfile::TempDir;
 use url::Url;
 
-use self::provider::Scripted;
-use super::{Payer, checkout, look, look_due, renew_due};
+use self::provider::ScriptedProvider;
+use super::{BillingPermit, checkout, poll_by_provider_id, poll_due, renew_due};
 use crate::app::App;
 
 const DAY: Duration = Duration::from_hours(24);
@@ -52,13 +52,13 @@ fn at(text: &str) -> Timestamp {
     serde_json::from_value(text.into()).unwrap()
 }
 
-fn payer(account: &Account) -> Payer {
+fn payer(account: &Account) -> BillingPermit {
     account.as_user().unwrap().clone().into()
 }
 
 struct Bench {
     app: App,
-    provider: Arc<Scripted>,
+    provider: Arc<ScriptedProvider>,
     time: Arc<Mutex<Timestamp>>,
     server: Url,
     database: String,
@@ -76,7 +76,7 @@ impl Bench {
         url.set_path(&database);
         let folder = tempfile::tempdir().unwrap();
         let key = folder.path().join("master.key");
-        std::fs::write(&key, Key::generate().to_base64()).unwrap();
+        std::fs::write(&key, MasterKeyBytes::generate().to_base64()).unwrap();
         std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let mut config = Config::default();
@@ -91,7 +91,7 @@ impl Bench {
         let time = Arc::new(Mutex::new(at("2026-11-23T10:00:00Z")));
         let shown = time.clone();
         app.clock = Clock::from_fn(move || *shown.lock().unwrap());
-        let provider = Arc::new(Scripted::default());
+        let provider = Arc::new(ScriptedProvider::default());
         app.payments = Some(provider.clone());
         Self { app, provider, time, server, database, _folder: folder }
     }
@@ -117,7 +117,7 @@ impl Bench {
     async fn person(&self, country: &str) -> Account {
         let mut conn = self.app.db.acquire().await.unwrap();
         let login = format!("u{:08x}", rand::random::<u32>());
-        let identity = Identity { vcs_id: login.clone(), email: Some(format!("{login}@example.com")), login };
+        let identity = CodeHostIdentity { vcs_id: login.clone(), email: Some(format!("{login}@example.com")), login };
         let account: Account = users::upsert(&mut conn, &identity, self.now()).await.unwrap().id.into();
         self.move_to(&account, country, None).await;
         account
@@ -126,7 +126,7 @@ impl Bench {
     async fn move_to(&self, account: &Account, country: &str, number: Option<&str>) {
         let country: Country = country.parse().unwrap();
         let vat_number: Option<VatNumber> = number.map(|number| number.parse().unwrap());
-        let profile = Profile {
+        let profile = InvoiceProfile {
             account: account.clone(),
             name: "Ada & Sons".parse().unwrap(),
             country,
@@ -159,7 +159,7 @@ impl Bench {
 
     async fn turn(&self, id: &str, state: PaymentState) {
         self.provider.set(id, state);
-        look(&self.app, id).await.unwrap();
+        poll_by_provider_id(&self.app, id).await.unwrap();
     }
 
     async fn subscriber(&self, country: &str, plan: &str) -> (Account, String) {
@@ -191,7 +191,7 @@ impl Bench {
     async fn work(&self) {
         for _ in 0..50 {
             let renewed = renew_due(&self.app, 100).await.unwrap();
-            if renewed + look_due(&self.app, 100).await.unwrap() == 0 {
+            if renewed + poll_due(&self.app, 100).await.unwrap() == 0 {
                 return;
             }
         }
@@ -220,14 +220,16 @@ impl Bench {
 
     /// Fails if billing rows disagree. A report of the provider that needs an operator is left out.
     async fn assert_reconciled_within(&self) {
-        let differences = reconciliation::differences(&self.app.db, self.app.clock.now() - OVERDUE).await.unwrap();
-        let Differences { at_provider, not_returned, .. } = differences;
-        assert_eq!(differences, Differences { at_provider, not_returned, ..Differences::default() });
+        let differences =
+            reconciliation::count_differences(&self.app.db, self.app.clock.now() - OVERDUE).await.unwrap();
+        let BillingDifferences { at_provider, not_returned, .. } = differences;
+        assert_eq!(differences, BillingDifferences { at_provider, not_returned, ..BillingDifferences::default() });
     }
 
     async fn assert_reconciled(&self) {
-        let differences = reconciliation::differences(&self.app.db, self.app.clock.now() - OVERDUE).await.unwrap();
-        assert_eq!(differences, Differences::default());
+        let differences =
+            reconciliation::count_differences(&self.app.db, self.app.clock.now() - OVERDUE).await.unwrap();
+        assert_eq!(differences, BillingDifferences::default());
     }
 }
 
@@ -236,8 +238,8 @@ async fn server_sql(server: &Url, sql: String) {
     sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
 }
 
-fn seller() -> Seller {
-    Seller {
+fn seller() -> InvoiceSeller {
+    InvoiceSeller {
         name: "Sites B.V.".into(),
         address: vec!["Keizersgracht 1".into()],
         postcode: "1015 CJ".into(),

@@ -3,20 +3,21 @@
 use db::{
     audit::Actor,
     permits::{self, Owner},
-    sign_in::users::{self, Identity},
+    sign_in::users::{self, CodeHostIdentity},
 };
 use domain::{Account, OrgName, UserId, billing::payment::PaymentState};
 
 use super::Bench;
 use crate::{
-    billing::{Payer, cancel, change_plan, checkout, resume},
+    billing::{BillingPermit, cancel, change_plan, checkout, resume},
     error::{ApiError, Code},
 };
 
 const ORG: &str = "acme";
 
 async fn user(bench: &Bench, login: &str) -> UserId {
-    let identity = Identity { vcs_id: login.into(), login: login.into(), email: Some(format!("{login}@example.com")) };
+    let identity =
+        CodeHostIdentity { vcs_id: login.into(), login: login.into(), email: Some(format!("{login}@example.com")) };
     let mut conn = bench.app.db.acquire().await.unwrap();
     users::upsert(&mut conn, &identity, bench.now()).await.unwrap().id
 }
@@ -37,7 +38,7 @@ async fn org(bench: &Bench) -> (Account, UserId) {
     (account, second)
 }
 
-async fn payer(bench: &Bench, user: &UserId) -> Payer {
+async fn payer(bench: &Bench, user: &UserId) -> BillingPermit {
     let name: OrgName = ORG.parse().unwrap();
     permits::org::<Owner>(&bench.app.db, user, &name).await.unwrap().into()
 }

@@ -1,12 +1,12 @@
 //! Plan changes, up and down: their charges, and what may be created meanwhile.
 
 use db::billing::plan::{self, ChargedPlan};
-use domain::{Account, billing::payment::PaymentState, plans::Limit};
+use domain::{Account, billing::payment::PaymentState, plans::LimitKind};
 
 use super::{Bench, payer};
-use crate::billing::{Changed, cancel, change_plan, upcoming};
+use crate::billing::{PlanChangeTime, cancel, change_plan, upcoming};
 
-async fn change(bench: &Bench, account: &Account, plan: &str) -> Changed {
+async fn change(bench: &Bench, account: &Account, plan: &str) -> PlanChangeTime {
     change_plan(&bench.app, db::audit::Actor::Platform, &payer(account), plan).await.unwrap()
 }
 
@@ -29,10 +29,10 @@ async fn up_and_down_each_month_pays_for_every_other_month_of_the_dearer_plan() 
     let (account, _) = bench.subscriber("NL", "pro").await;
     let mut charged = Vec::new();
     for _ in 0..3 {
-        assert_eq!(change(&bench, &account, "business").await, Changed::Immediately);
+        assert_eq!(change(&bench, &account, "business").await, PlanChangeTime::Immediately);
         let current = bench.current(&account).await.unwrap();
-        let after_next = current.start_of(current.due_period + 1).unwrap();
-        assert_eq!(change(&bench, &account, "pro").await, Changed::AtRenewal(after_next), "once it was paid");
+        let after_next = current.month_start(current.due_period + 1).unwrap();
+        assert_eq!(change(&bench, &account, "pro").await, PlanChangeTime::AtRenewal(after_next), "once it was paid");
         assert_eq!(upcoming(&bench.app, &account).await.unwrap().unwrap().plan, "business");
         charged.push(renew(&bench, &account).await);
         charged.push(renew(&bench, &account).await);
@@ -50,14 +50,14 @@ async fn a_plan_that_was_paid_is_left_with_the_next_month() {
     change(&bench, &account, "business").await;
     assert_eq!(renew(&bench, &account).await.0, "business");
     let end = bench.current(&account).await.unwrap().period_end.unwrap();
-    assert_eq!(change(&bench, &account, "pro").await, Changed::AtRenewal(end));
+    assert_eq!(change(&bench, &account, "pro").await, PlanChangeTime::AtRenewal(end));
     assert_eq!(renew(&bench, &account).await.0, "pro");
     bench.stop().await;
 }
 
 async fn credit(bench: &Bench, account: &Account) -> u32 {
-    let ChargedPlan { subscribed, charged } = plan::charged(&bench.app.db, account).await.unwrap();
-    bench.app.plans().paid_limits_of(subscribed.as_deref(), charged.as_deref()).ai_credit_cents
+    let ChargedPlan { subscribed, charged } = plan::charged_plan(&bench.app.db, account).await.unwrap();
+    bench.app.plans().paid_limits_for(subscribed.as_deref(), charged.as_deref()).ai_credit_cents
 }
 
 #[tokio::test]
@@ -65,7 +65,7 @@ async fn the_credit_of_an_upgrade_is_in_reach_once_it_is_paid() {
     let bench = Bench::start().await;
     let (account, _) = bench.subscriber("NL", "pro").await;
     assert_eq!(credit(&bench, &account).await, 3_000);
-    assert_eq!(change(&bench, &account, "business").await, Changed::Immediately);
+    assert_eq!(change(&bench, &account, "business").await, PlanChangeTime::Immediately);
     assert_eq!(credit(&bench, &account).await, 3_000);
     let told = "SELECT (SELECT count(*) FROM route_changes) + (SELECT count(*) FROM pending_route_changes)";
     let before = bench.count(told).await;
@@ -117,13 +117,13 @@ async fn a_plan_that_was_left_unpaid_is_next_had_with_the_renewal() {
         let again = bench.begin(&account, "pro").await;
         bench.pay(&again).await;
         let end = bench.current(&account).await.unwrap().period_end.unwrap();
-        assert_eq!(change(&bench, &account, "business").await, Changed::AtRenewal(end));
+        assert_eq!(change(&bench, &account, "business").await, PlanChangeTime::AtRenewal(end));
         assert_eq!(bench.entitled(&account).await.as_deref(), Some("pro"));
         assert_eq!(renew(&bench, &account).await, ("business".to_owned(), 10_000));
         // It is paid now, and an upgrade applies immediately as before.
         change(&bench, &account, "pro").await;
         renew(&bench, &account).await;
-        assert_eq!(change(&bench, &account, "business").await, Changed::Immediately);
+        assert_eq!(change(&bench, &account, "business").await, PlanChangeTime::Immediately);
         bench.assert_reconciled().await;
         bench.stop().await;
     }
@@ -135,13 +135,13 @@ async fn what_the_smaller_plan_to_come_has_no_room_for_is_not_made() {
     let (account, _) = bench.subscriber("NL", "business").await;
     let (plans, db) = (bench.app.plans(), &bench.app.db);
     let allowed = async |limit, wanted| plan::allowance(db, plans, &account).await.unwrap().check(limit, wanted);
-    assert_eq!(allowed(Limit::Projects, 501).await, Ok(()));
+    assert_eq!(allowed(LimitKind::Projects, 501).await, Ok(()));
     change(&bench, &account, "pro").await;
-    assert_eq!(allowed(Limit::Projects, 500).await, Ok(()));
-    let reached = allowed(Limit::Projects, 501).await.unwrap_err();
+    assert_eq!(allowed(LimitKind::Projects, 500).await, Ok(()));
+    let reached = allowed(LimitKind::Projects, 501).await.unwrap_err();
     assert_eq!((reached.allowed, reached.larger.as_deref()), (500, Some("Business")), "which takes the change back");
-    for limit in [Limit::Orgs, Limit::Members, Limit::Domains, Limit::Shares, Limit::StoredBytes] {
-        let most = limit.of(&plans.find("pro").unwrap().limits);
+    for limit in [LimitKind::Orgs, LimitKind::Members, LimitKind::Domains, LimitKind::Shares, LimitKind::StoredBytes] {
+        let most = limit.value_in(&plans.find("pro").unwrap().limits);
         assert_eq!(allowed(limit, most).await, Ok(()));
         assert_eq!(allowed(limit, most + 1).await.unwrap_err().allowed, most);
     }
@@ -149,6 +149,6 @@ async fn what_the_smaller_plan_to_come_has_no_room_for_is_not_made() {
     let limits = plan::limits(db, plans, &account).await.unwrap();
     assert_eq!(limits, plans.find("business").unwrap().limits);
     change(&bench, &account, "business").await;
-    assert_eq!(allowed(Limit::Projects, 501).await, Ok(()));
+    assert_eq!(allowed(LimitKind::Projects, 501).await, Ok(()));
     bench.stop().await;
 }

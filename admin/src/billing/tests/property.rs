@@ -8,7 +8,7 @@ use domain::{
     billing::{
         Cents,
         invoice::InvoiceKind,
-        payment::{PaymentState, Reversal, ReversalState},
+        payment::{PaymentState, ReversalKind, ReversalState},
     },
 };
 use proptest::{
@@ -17,17 +17,19 @@ use proptest::{
     test_runner::{Config, TestRunner},
 };
 
-use super::{Bench, DAY, payer, provider::Fault};
+use super::{Bench, DAY, payer, provider::ProviderFault};
 use crate::{
-    billing::{InvoiceContent, cancel, change_plan, checkout, look, look_due, refund, renew_due, resume},
-    payments::{Mandate, ProviderPayment},
+    billing::{
+        InvoiceContent, cancel, change_plan, checkout, poll_by_provider_id, poll_due, refund, renew_due, resume,
+    },
+    payments::{MandateState, ProviderPayment},
 };
 
 const HISTORIES: u32 = 24;
 const STEPS: std::ops::Range<usize> = 5..40;
 
 #[derive(Debug, Clone)]
-pub(super) enum Step {
+pub(super) enum HistoryStep {
     Checkout(&'static str),
     Turn(usize, PaymentState),
     Tell(usize),
@@ -42,8 +44,8 @@ pub(super) enum Step {
     TakeBack(usize),
     MoveReversals(ReversalState, ReversalState),
     Recurring(PaymentState),
-    Mandate(Mandate),
-    Fail(Fault),
+    Mandate(MandateState),
+    Fail(ProviderFault),
 }
 
 /// Countries, with VAT numbers. The rates of the last three change within the years of [`super::years`].
@@ -57,40 +59,40 @@ const BUYERS: [(&str, Option<&str>); 7] = [
     ("SK", None),
 ];
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = HistoryStep> {
     prop_oneof![
         29 => happening(),
-        5 => Just(Step::Renew),
-        5 => Just(Step::Look),
-        6 => (1..40_u32).prop_map(Step::Pass),
+        5 => Just(HistoryStep::Renew),
+        5 => Just(HistoryStep::Look),
+        6 => (1..40_u32).prop_map(HistoryStep::Pass),
     ]
 }
 
 /// The acts of people, banks and the provider; time and the jobs are paused meanwhile.
-pub(super) fn happening() -> impl Strategy<Value = Step> {
+pub(super) fn happening() -> impl Strategy<Value = HistoryStep> {
     let plan = || prop::sample::select(vec!["pro", "business"]);
     let end = || {
         use PaymentState::{Canceled, Expired, Failed, Open, Paid};
         prop::sample::select(vec![Paid, Paid, Paid, Failed, Canceled, Expired, Open])
     };
     prop_oneof![
-        4 => plan().prop_map(Step::Checkout),
-        6 => (0..8_usize, end()).prop_map(|(place, state)| Step::Turn(place, state)),
-        5 => (0..8_usize).prop_map(Step::Tell),
-        2 => plan().prop_map(Step::Change),
-        1 => buyer().prop_map(|(country, number)| Step::Move(country, number)),
-        1 => Just(Step::Cancel),
-        1 => Just(Step::Resume),
-        2 => (0..8_usize, 1..3_000_i64).prop_map(|(place, cents)| Step::Refund(place, cents)),
-        2 => (0..8_usize).prop_map(Step::TakeBack),
-        3 => Just(Step::MoveReversals(ReversalState::Pending, ReversalState::Done)),
-        1 => Just(Step::MoveReversals(ReversalState::Pending, ReversalState::Canceled)),
-        1 => Just(Step::MoveReversals(ReversalState::Done, ReversalState::Canceled)),
+        4 => plan().prop_map(HistoryStep::Checkout),
+        6 => (0..8_usize, end()).prop_map(|(place, state)| HistoryStep::Turn(place, state)),
+        5 => (0..8_usize).prop_map(HistoryStep::Tell),
+        2 => plan().prop_map(HistoryStep::Change),
+        1 => buyer().prop_map(|(country, number)| HistoryStep::Move(country, number)),
+        1 => Just(HistoryStep::Cancel),
+        1 => Just(HistoryStep::Resume),
+        2 => (0..8_usize, 1..3_000_i64).prop_map(|(place, cents)| HistoryStep::Refund(place, cents)),
+        2 => (0..8_usize).prop_map(HistoryStep::TakeBack),
+        3 => Just(HistoryStep::MoveReversals(ReversalState::Pending, ReversalState::Done)),
+        1 => Just(HistoryStep::MoveReversals(ReversalState::Pending, ReversalState::Canceled)),
+        1 => Just(HistoryStep::MoveReversals(ReversalState::Done, ReversalState::Canceled)),
         2 => prop::sample::select(vec![PaymentState::Paid, PaymentState::Open, PaymentState::Failed])
-            .prop_map(Step::Recurring),
-        1 => prop::sample::select(vec![Mandate::Valid, Mandate::Valid, Mandate::Pending, Mandate::Missing])
-            .prop_map(Step::Mandate),
-        3 => prop::sample::select(vec![Fault::Away, Fault::AnswerLost, Fault::Busy]).prop_map(Step::Fail),
+            .prop_map(HistoryStep::Recurring),
+        1 => prop::sample::select(vec![MandateState::Valid, MandateState::Valid, MandateState::Pending, MandateState::Missing])
+            .prop_map(HistoryStep::Mandate),
+        3 => prop::sample::select(vec![ProviderFault::Away, ProviderFault::AnswerLost, ProviderFault::Busy]).prop_map(HistoryStep::Fail),
     ]
 }
 
@@ -113,7 +115,7 @@ fn every_cent_of_a_random_history_is_accounted_for() {
     runtime.block_on(bench.stop());
 }
 
-async fn live(bench: &Bench, steps: &[Step]) {
+async fn live(bench: &Bench, steps: &[HistoryStep]) {
     forget(bench).await;
     let account = bench.person("NL").await;
     for step in steps {
@@ -128,7 +130,7 @@ pub(super) async fn come_to_rest(bench: &Bench, account: &Account) {
     {
         let mut known = bench.provider.known();
         known.faults.clear();
-        known.mandate = Mandate::Valid;
+        known.mandate = MandateState::Valid;
         known.recurring = PaymentState::Paid;
         for payment in &mut known.payments {
             if payment.state == PaymentState::Open {
@@ -148,13 +150,13 @@ pub(super) async fn come_to_rest(bench: &Bench, account: &Account) {
     assert_equal_to_provider(bench, account).await;
 }
 
-pub(super) async fn take(bench: &Bench, account: &Account, step: &Step) {
+pub(super) async fn take(bench: &Bench, account: &Account, step: &HistoryStep) {
     let app = &bench.app;
     let payments: Vec<ProviderPayment> = bench.provider.known().payments.clone();
     let at = |place: usize| payments.iter().rev().nth(place).cloned();
     match *step {
-        Step::Checkout(plan) => drop(checkout(app, Actor::Platform, &payer(account), plan).await),
-        Step::Turn(place, state) => {
+        HistoryStep::Checkout(plan) => drop(checkout(app, Actor::Platform, &payer(account), plan).await),
+        HistoryStep::Turn(place, state) => {
             // A provider never returns a payment to an earlier state, but may report one as paid after all.
             let may = |from: PaymentState| {
                 from == PaymentState::Open || (from != PaymentState::Paid && state == PaymentState::Paid)
@@ -163,49 +165,49 @@ pub(super) async fn take(bench: &Bench, account: &Account, step: &Step) {
                 bench.provider.set(&payment.id, state);
             }
         }
-        Step::Tell(place) => {
+        HistoryStep::Tell(place) => {
             if let Some(payment) = at(place) {
-                let _ = look(app, &payment.id).await;
+                let _ = poll_by_provider_id(app, &payment.id).await;
             }
         }
-        Step::Renew => {
+        HistoryStep::Renew => {
             renew_due(app, 10).await.unwrap();
         }
-        Step::Look => {
-            look_due(app, 50).await.unwrap();
+        HistoryStep::Look => {
+            poll_due(app, 50).await.unwrap();
         }
-        Step::Pass(days) => bench.pass(DAY * days + Duration::from_secs(7)),
-        Step::Change(plan) => drop(change_plan(app, Actor::Platform, &payer(account), plan).await),
-        Step::Move(country, number) => bench.move_to(account, country, number).await,
-        Step::Cancel => drop(cancel(app, Actor::Platform, &payer(account)).await),
-        Step::Resume => drop(resume(app, Actor::Platform, &payer(account)).await),
-        Step::Refund(place, cents) => {
+        HistoryStep::Pass(days) => bench.pass(DAY * days + Duration::from_secs(7)),
+        HistoryStep::Change(plan) => drop(change_plan(app, Actor::Platform, &payer(account), plan).await),
+        HistoryStep::Move(country, number) => bench.move_to(account, country, number).await,
+        HistoryStep::Cancel => drop(cancel(app, Actor::Platform, &payer(account)).await),
+        HistoryStep::Resume => drop(resume(app, Actor::Platform, &payer(account)).await),
+        HistoryStep::Refund(place, cents) => {
             let issued = bench.invoices(account).await;
             let of_kind = issued.iter().filter(|invoice| invoice.kind == InvoiceKind::Invoice);
             if let Some(invoice) = of_kind.rev().nth(place) {
                 let _ = refund(app, &invoice.id, Cents(cents), "random").await;
             }
         }
-        Step::TakeBack(place) => {
+        HistoryStep::TakeBack(place) => {
             let is_whole = |payment: &ProviderPayment| {
                 payment.state == PaymentState::Paid
                     && payment.reversals.iter().all(|reversal| reversal.state == ReversalState::Canceled)
             };
             if let Some(payment) = at(place).filter(is_whole) {
-                bench.provider.reverse(&payment.id, Reversal::Chargeback, payment.total, ReversalState::Done);
+                bench.provider.reverse(&payment.id, ReversalKind::Chargeback, payment.total, ReversalState::Done);
             }
         }
-        Step::MoveReversals(from, to) => bench.provider.move_reversals(from, to),
-        Step::Recurring(state) => bench.provider.known().recurring = state,
-        Step::Mandate(mandate) => bench.provider.known().mandate = mandate,
-        Step::Fail(fault) => bench.provider.known().faults.push_back(fault),
+        HistoryStep::MoveReversals(from, to) => bench.provider.move_reversals(from, to),
+        HistoryStep::Recurring(state) => bench.provider.known().recurring = state,
+        HistoryStep::Mandate(mandate) => bench.provider.known().mandate = mandate,
+        HistoryStep::Fail(fault) => bench.provider.known().faults.push_back(fault),
     }
 }
 
 async fn tell_all(bench: &Bench) {
     let ids: Vec<String> = bench.provider.known().payments.iter().map(|payment| payment.id.clone()).collect();
     for id in ids {
-        look(&bench.app, &id).await.unwrap();
+        poll_by_provider_id(&bench.app, &id).await.unwrap();
     }
 }
 
@@ -257,5 +259,5 @@ pub(super) async fn forget(bench: &Bench) {
     let mut known = bench.provider.known();
     known.payments.clear();
     known.faults.clear();
-    (known.recurring, known.mandate) = (PaymentState::Paid, Mandate::Valid);
+    (known.recurring, known.mandate) = (PaymentState::Paid, MandateState::Valid);
 }

@@ -11,16 +11,17 @@ use domain::{
     Account, EmailAddress, PaymentId,
     billing::{
         Cents,
-        payment::{PaymentState, Reversal, ReversalState, Sequence},
+        payment::{PaymentSequence, PaymentState, ReversalKind, ReversalState},
     },
 };
 
 use crate::payments::{
-    Mandate, PaymentError, PaymentOrder, PaymentProvider, ProviderKind, ProviderPayment, ProviderReversal, RefundOrder,
+    MandateState, PaymentError, PaymentOrder, PaymentProvider, ProviderKind, ProviderPayment, ProviderReversal,
+    RefundOrder,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum ProviderFault {
     None,
     /// The call has no effect and gets no response.
     Away,
@@ -30,25 +31,25 @@ pub(super) enum Fault {
     Busy,
 }
 
-pub(super) struct Known {
+pub(super) struct ProviderState {
     pub(super) payments: Vec<ProviderPayment>,
     pub(super) recurring: PaymentState,
-    pub(super) mandate: Mandate,
+    pub(super) mandate: MandateState,
     pub(super) refuses: bool,
-    pub(super) faults: VecDeque<Fault>,
+    pub(super) faults: VecDeque<ProviderFault>,
     pub(super) calls: BTreeMap<&'static str, usize>,
 }
 
-pub(super) struct Scripted {
-    known: Mutex<Known>,
+pub(super) struct ScriptedProvider {
+    known: Mutex<ProviderState>,
 }
 
-impl Default for Scripted {
+impl Default for ScriptedProvider {
     fn default() -> Self {
-        let known = Mutex::new(Known {
+        let known = Mutex::new(ProviderState {
             payments: Vec::new(),
             recurring: PaymentState::Paid,
-            mandate: Mandate::Valid,
+            mandate: MandateState::Valid,
             refuses: false,
             faults: VecDeque::new(),
             calls: BTreeMap::new(),
@@ -57,8 +58,8 @@ impl Default for Scripted {
     }
 }
 
-impl Scripted {
-    pub(super) fn known(&self) -> MutexGuard<'_, Known> {
+impl ScriptedProvider {
+    pub(super) fn known(&self) -> MutexGuard<'_, ProviderState> {
         self.known.lock().unwrap()
     }
 
@@ -67,7 +68,7 @@ impl Scripted {
         known.payments.iter_mut().find(|payment| payment.id == id).unwrap().state = state;
     }
 
-    pub(super) fn reverse(&self, id: &str, kind: Reversal, total: Cents, state: ReversalState) -> String {
+    pub(super) fn reverse(&self, id: &str, kind: ReversalKind, total: Cents, state: ReversalState) -> String {
         let mut known = self.known();
         let payment = known.payments.iter_mut().find(|payment| payment.id == id).unwrap();
         let reversal = format!("{}_{}", payment.id, payment.reversals.len());
@@ -88,8 +89,8 @@ impl Scripted {
         self.known().payments.last().unwrap().clone()
     }
 
-    pub(super) fn call_ok_then(&self, fault: Fault) {
-        self.known().faults.extend([Fault::None, fault]);
+    pub(super) fn call_ok_then(&self, fault: ProviderFault) {
+        self.known().faults.extend([ProviderFault::None, fault]);
     }
 
     pub(super) fn calls(&self, name: &str) -> usize {
@@ -99,7 +100,7 @@ impl Scripted {
     async fn call<T>(
         &self,
         name: &'static str,
-        work: impl FnOnce(&mut Known) -> Result<T, PaymentError>,
+        work: impl FnOnce(&mut ProviderState) -> Result<T, PaymentError>,
     ) -> Result<T, PaymentError> {
         // Points at which a program may be killed: before the provider is contacted, and before its response arrives.
         tokio::task::yield_now().await;
@@ -111,22 +112,22 @@ impl Scripted {
     fn answer<T>(
         &self,
         name: &'static str,
-        work: impl FnOnce(&mut Known) -> Result<T, PaymentError>,
+        work: impl FnOnce(&mut ProviderState) -> Result<T, PaymentError>,
     ) -> Result<T, PaymentError> {
         let mut known = self.known();
         *known.calls.entry(name).or_default() += 1;
         let away = |retry_after| PaymentError::Unavailable { reason: "scripted".into(), retry_after };
         match known.faults.pop_front() {
-            Some(Fault::Away) => Err(away(None)),
-            Some(Fault::Busy) => Err(away(Some(Duration::from_mins(1)))),
-            Some(Fault::AnswerLost) => work(&mut known).and_then(|_| Err(away(None))),
-            Some(Fault::None) | None => work(&mut known),
+            Some(ProviderFault::Away) => Err(away(None)),
+            Some(ProviderFault::Busy) => Err(away(Some(Duration::from_mins(1)))),
+            Some(ProviderFault::AnswerLost) => work(&mut known).and_then(|_| Err(away(None))),
+            Some(ProviderFault::None) | None => work(&mut known),
         }
     }
 }
 
 #[async_trait]
-impl PaymentProvider for Scripted {
+impl PaymentProvider for ScriptedProvider {
     fn kind(&self) -> ProviderKind {
         ProviderKind::Mollie
     }
@@ -149,7 +150,7 @@ impl PaymentProvider for Scripted {
             if let Some(made) = known.payments.iter().find(|payment| is_same(&payment.order)) {
                 return Ok(made.clone());
             }
-            let is_first = order.sequence == Sequence::First;
+            let is_first = order.sequence == PaymentSequence::First;
             let payment = ProviderPayment {
                 id: format!("tr_{}", order.id.body()),
                 order: Some(order.id.clone()),
@@ -185,7 +186,7 @@ impl PaymentProvider for Scripted {
         .await
     }
 
-    async fn mandate(&self, _customer_id: &str) -> Result<Mandate, PaymentError> {
+    async fn mandate(&self, _customer_id: &str) -> Result<MandateState, PaymentError> {
         self.call("mandate", |known| Ok(known.mandate)).await
     }
 
@@ -204,7 +205,7 @@ impl PaymentProvider for Scripted {
             let reversal = ProviderReversal {
                 id: format!("re_{}", refund.id.body()),
                 order: Some(refund.id.clone()),
-                kind: Reversal::Refund,
+                kind: ReversalKind::Refund,
                 total: refund.total,
                 state: ReversalState::Pending,
             };

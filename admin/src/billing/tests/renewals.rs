@@ -6,11 +6,11 @@ use domain::billing::{
     subscription::{EndReason, SubscriptionStatus},
 };
 
-use super::{Bench, DAY, at, payer, provider::Fault};
+use super::{Bench, DAY, at, payer, provider::ProviderFault};
 use crate::{
-    billing::{Changed, cancel, change_plan, look, look_due, renew_due, resume, upcoming},
+    billing::{PlanChangeTime, cancel, change_plan, poll_by_provider_id, poll_due, renew_due, resume, upcoming},
     error::Code,
-    payments::Mandate,
+    payments::MandateState,
 };
 
 #[tokio::test]
@@ -78,14 +78,14 @@ async fn a_charge_cut_off_between_intent_and_provider_is_made_once() {
     let (account, _) = bench.subscriber("NL", "pro").await;
     bench.set_time("2026-12-23T10:00:00Z");
     // The first payment is polled now, so that it takes no part in the fault.
-    look_due(&bench.app, 10).await.unwrap();
-    bench.provider.known().faults.push_back(Fault::Away);
+    poll_due(&bench.app, 10).await.unwrap();
+    bench.provider.known().faults.push_back(ProviderFault::Away);
     renew_due(&bench.app, 10).await.unwrap();
     assert_eq!(bench.count("SELECT count(*) FROM payments WHERE state = 'intended'").await, 1);
     assert_eq!(bench.entitled(&account).await.as_deref(), Some("pro"));
     bench.pass(DAY / 24);
     // The mandate request succeeds and the payment is made, but its response is lost.
-    bench.provider.call_ok_then(Fault::AnswerLost);
+    bench.provider.call_ok_then(ProviderFault::AnswerLost);
     bench.work().await;
     bench.pass(DAY / 24);
     bench.work().await;
@@ -129,7 +129,7 @@ async fn an_open_charge_keeps_the_plan_and_webhooks_in_any_order_settle_it() {
     assert_eq!((current.status, current.period), (SubscriptionStatus::Active, 0));
     bench.pay(&second).await;
     for id in [&first, &second, &second, &first] {
-        look(&bench.app, id).await.unwrap();
+        poll_by_provider_id(&bench.app, id).await.unwrap();
     }
     assert_eq!(bench.current(&account).await.unwrap().period, 1);
     assert_eq!(bench.invoices(&account).await.len(), 2);
@@ -140,7 +140,7 @@ async fn an_open_charge_keeps_the_plan_and_webhooks_in_any_order_settle_it() {
 async fn a_pending_mandate_is_waited_for() {
     let bench = Bench::start().await;
     let (account, _) = bench.subscriber("NL", "pro").await;
-    bench.provider.known().mandate = Mandate::Pending;
+    bench.provider.known().mandate = MandateState::Pending;
     bench.set_time("2026-12-23T10:00:00Z");
     bench.work().await;
     bench.days(2).await;
@@ -148,7 +148,7 @@ async fn a_pending_mandate_is_waited_for() {
     assert_eq!(bench.provider.known().payments.len(), 1);
     bench.days(2).await;
     assert_eq!(bench.current(&account).await.unwrap().status, SubscriptionStatus::PastDue);
-    bench.provider.known().mandate = Mandate::Valid;
+    bench.provider.known().mandate = MandateState::Valid;
     bench.days(2).await;
     assert_eq!(bench.current(&account).await.unwrap().period, 1);
     bench.stop().await;
@@ -226,7 +226,7 @@ async fn upgrades_apply_now_and_downgrades_at_renewal() {
     let bench = Bench::start().await;
     let (account, _) = bench.subscriber("NL", "pro").await;
     let change = async |plan: &'static str| change_plan(&bench.app, Actor::Platform, &payer(&account), plan).await;
-    assert_eq!(change("business").await.unwrap(), Changed::Immediately);
+    assert_eq!(change("business").await.unwrap(), PlanChangeTime::Immediately);
     assert_eq!(bench.entitled(&account).await.as_deref(), Some("business"));
     assert_eq!(bench.invoices(&account).await.len(), 1, "the new price is charged at the renewal");
     let dear = upcoming(&bench.app, &account).await.unwrap().unwrap();
@@ -235,10 +235,10 @@ async fn upgrades_apply_now_and_downgrades_at_renewal() {
     bench.work().await;
     assert_eq!(bench.invoices(&account).await.pop().unwrap().total_cents, dear.total);
     let end = bench.current(&account).await.unwrap().period_end.unwrap();
-    assert_eq!(change("pro").await.unwrap(), Changed::AtRenewal(end));
+    assert_eq!(change("pro").await.unwrap(), PlanChangeTime::AtRenewal(end));
     let cheap = upcoming(&bench.app, &account).await.unwrap().unwrap();
     assert!(cheap.total < dear.total && cheap.plan == "pro");
-    assert_eq!(change("business").await.unwrap(), Changed::Immediately);
+    assert_eq!(change("business").await.unwrap(), PlanChangeTime::Immediately);
     assert_eq!(bench.current(&account).await.unwrap().next_plan, None);
     change("pro").await.unwrap();
     *bench.time.lock().unwrap() = end;

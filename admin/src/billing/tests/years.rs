@@ -27,12 +27,12 @@ use proptest::{
 
 use super::{
     Bench, DAY, at,
-    property::{Step, assert_sound, buyer, come_to_rest, forget, happening, take},
-    provider::Fault,
+    property::{HistoryStep, assert_sound, buyer, come_to_rest, forget, happening, take},
+    provider::ProviderFault,
 };
 use crate::{
-    billing::{look, look_due, renew_due},
-    payments::Mandate,
+    billing::{poll_by_provider_id, poll_due, renew_due},
+    payments::MandateState,
 };
 
 const MONTHS: usize = 24;
@@ -54,11 +54,11 @@ const ROUNDS: usize = 6;
 const BATCH: i64 = 10;
 
 #[derive(Debug, Clone)]
-enum Trouble {
+enum MonthFault {
     /// The program is killed after each of these numbers of steps, in turn.
     Kills(Vec<u16>),
     /// The provider is away or busy, or its responses are lost.
-    Provider(Vec<Fault>),
+    Provider(Vec<ProviderFault>),
     /// Webhooks of old and new payments, by their indices, arrive in this order and repeatedly.
     Webhooks(Vec<usize>),
     /// This number of admins work concurrently, and one of them is killed after this number of steps.
@@ -66,11 +66,11 @@ enum Trouble {
 }
 
 #[derive(Debug, Clone)]
-struct Month {
-    trouble: Trouble,
+struct HistoryMonth {
+    trouble: MonthFault,
     is_well: bool,
     /// The events of the history, each some days after the previous one.
-    steps: Vec<(u32, Step)>,
+    steps: Vec<(u32, HistoryStep)>,
 }
 
 #[derive(Debug, Clone)]
@@ -78,22 +78,22 @@ struct History {
     begins: &'static str,
     buyer: (&'static str, Option<&'static str>),
     plan: &'static str,
-    months: Vec<Month>,
+    months: Vec<HistoryMonth>,
 }
 
-fn trouble() -> impl Strategy<Value = Trouble> {
-    let fault = prop::sample::select(vec![Fault::Away, Fault::AnswerLost, Fault::Busy]);
+fn trouble() -> impl Strategy<Value = MonthFault> {
+    let fault = prop::sample::select(vec![ProviderFault::Away, ProviderFault::AnswerLost, ProviderFault::Busy]);
     prop_oneof![
-        4 => vec(0..40_u16, 1..4).prop_map(Trouble::Kills),
-        3 => vec(fault, 1..4).prop_map(Trouble::Provider),
-        2 => vec(0..6_usize, 1..6).prop_map(Trouble::Webhooks),
-        2 => (2..5_usize, 0..40_u16).prop_map(|(admins, steps)| Trouble::Admins(admins, steps)),
+        4 => vec(0..40_u16, 1..4).prop_map(MonthFault::Kills),
+        3 => vec(fault, 1..4).prop_map(MonthFault::Provider),
+        2 => vec(0..6_usize, 1..6).prop_map(MonthFault::Webhooks),
+        2 => (2..5_usize, 0..40_u16).prop_map(|(admins, steps)| MonthFault::Admins(admins, steps)),
     ]
 }
 
 fn history() -> impl Strategy<Value = History> {
     let month = (trouble(), prop::bool::weighted(0.8), vec((0..6_u32, happening()), 0..4));
-    let month = month.prop_map(|(trouble, is_well, steps)| Month { trouble, is_well, steps });
+    let month = month.prop_map(|(trouble, is_well, steps)| HistoryMonth { trouble, is_well, steps });
     let begins = prop::sample::select(BEGINNINGS.to_vec());
     let plan = prop::sample::select(vec!["pro", "business"]);
     (begins, buyer(), plan, vec(month, MONTHS)).prop_map(|(begins, buyer, plan, months)| History {
@@ -120,7 +120,7 @@ fn seed() -> u64 {
 async fn years_with_a_fault_in_every_month() {
     let seed = seed();
     let bench = Bench::start().await;
-    let mut lived = Lived::default();
+    let mut lived = HistoryTotals::default();
     for (number, history) in histories(seed).take(HISTORIES).enumerate() {
         lived.add(&Box::pin(live(&bench, seed, number, history)).await);
     }
@@ -135,7 +135,7 @@ async fn ten_thousand_periods() {
     let (seed, start) = (seed(), Instant::now());
     println!("seed {seed}");
     let benches = join_all((0..AT_A_TIME).map(|_| Bench::start())).await;
-    let (mut lived, mut histories) = (Lived::default(), histories(seed).enumerate());
+    let (mut lived, mut histories) = (HistoryTotals::default(), histories(seed).enumerate());
     while lived.periods < PERIODS {
         let turn = benches.iter().zip(histories.by_ref());
         let turn = turn.map(|(bench, (number, history))| live(bench, seed, number, history));
@@ -143,14 +143,14 @@ async fn ten_thousand_periods() {
         eprintln!("  {} of {PERIODS} periods", lived.periods);
     }
     join_all(benches.into_iter().map(Bench::stop)).await;
-    let Lived { histories, periods, charges, documents, kills } = lived;
+    let HistoryTotals { histories, periods, charges, documents, kills } = lived;
     let minutes = start.elapsed().as_secs_f64() / 60.0;
     // Anything lost or doubled has failed by now.
     println!("| {seed} | {histories} | {periods} | {kills} | {charges} | {documents} | 0 | 0 | {minutes:.0} |");
 }
 
 #[derive(Debug, Default)]
-struct Lived {
+struct HistoryTotals {
     histories: usize,
     /// The months for which a charge was recorded during a fault.
     periods: usize,
@@ -160,7 +160,7 @@ struct Lived {
     kills: usize,
 }
 
-impl Lived {
+impl HistoryTotals {
     fn add(&mut self, other: &Self) {
         self.histories += other.histories;
         self.periods += other.periods;
@@ -171,7 +171,7 @@ impl Lived {
 }
 
 #[expect(clippy::print_stderr, reason = "a failed test says what failed")]
-async fn live(bench: &Bench, seed: u64, number: usize, history: History) -> Lived {
+async fn live(bench: &Bench, seed: u64, number: usize, history: History) -> HistoryTotals {
     let lived = AssertUnwindSafe(Box::pin(live_through(bench, &history))).catch_unwind().await;
     lived.unwrap_or_else(|panic| {
         eprintln!("SVC_TEST_SEED={seed}, history {number}: {history:#?}");
@@ -179,13 +179,13 @@ async fn live(bench: &Bench, seed: u64, number: usize, history: History) -> Live
     })
 }
 
-async fn live_through(bench: &Bench, history: &History) -> Lived {
+async fn live_through(bench: &Bench, history: &History) -> HistoryTotals {
     forget(bench).await;
     *bench.time.lock().unwrap() = at(history.begins);
     let account = bench.person("NL").await;
     let (country, vat_number) = history.buyer;
     bench.move_to(&account, country, vat_number).await;
-    let mut lived = Lived { histories: 1, ..Lived::default() };
+    let mut lived = HistoryTotals { histories: 1, ..HistoryTotals::default() };
     for month in &history.months {
         answer_of_banks(bench);
         if month.is_well {
@@ -220,7 +220,7 @@ fn answer_of_banks(bench: &Bench) {
 fn become_well(bench: &Bench) {
     let mut known = bench.provider.known();
     known.faults.clear();
-    (known.mandate, known.recurring) = (Mandate::Valid, PaymentState::Paid);
+    (known.mandate, known.recurring) = (MandateState::Valid, PaymentState::Paid);
 }
 
 async fn months(bench: &Bench) -> BTreeSet<(String, i32)> {
@@ -235,9 +235,15 @@ async fn pass_to_renewal(bench: &Bench, account: &Account) {
 }
 
 /// Renews the account's subscription, or starts one, during a fault. Returns whether the fault had an effect.
-async fn renew(bench: &Bench, account: &Account, plan: &'static str, trouble: &Trouble, lived: &mut Lived) -> bool {
+async fn renew(
+    bench: &Bench,
+    account: &Account,
+    plan: &'static str,
+    trouble: &MonthFault,
+    lived: &mut HistoryTotals,
+) -> bool {
     match trouble {
-        Trouble::Kills(steps) => {
+        MonthFault::Kills(steps) => {
             let mut is_cut = false;
             for steps in steps {
                 if is_cut_off(*steps, Box::pin(work(bench, account, plan))).await {
@@ -248,7 +254,7 @@ async fn renew(bench: &Bench, account: &Account, plan: &'static str, trouble: &T
             work(bench, account, plan).await;
             is_cut
         }
-        Trouble::Provider(faults) => {
+        MonthFault::Provider(faults) => {
             bench.provider.known().faults.extend(faults.iter().copied());
             for _ in 0..=faults.len() {
                 work(bench, account, plan).await;
@@ -256,15 +262,15 @@ async fn renew(bench: &Bench, account: &Account, plan: &'static str, trouble: &T
             }
             true
         }
-        Trouble::Webhooks(places) => {
-            let told = places.iter().map(|place| tell(bench, *place));
+        MonthFault::Webhooks(places) => {
+            let told = places.iter().map(|place| deliver_webhook(bench, *place));
             join(work(bench, account, plan), join_all(told)).await;
             for place in places.iter().chain(places.iter().rev()) {
-                tell(bench, *place).await;
+                deliver_webhook(bench, *place).await;
             }
             true
         }
-        Trouble::Admins(admins, steps) => {
+        MonthFault::Admins(admins, steps) => {
             let others = join_all((1..*admins).map(|_| work(bench, account, plan)));
             let ((), is_cut) =
                 join(async { drop(others.await) }, is_cut_off(*steps, Box::pin(work(bench, account, plan)))).await;
@@ -277,19 +283,19 @@ async fn renew(bench: &Bench, account: &Account, plan: &'static str, trouble: &T
 /// Does admin's work of a renewal, or subscribes again as a person would. It may be interrupted anywhere.
 async fn work(bench: &Bench, account: &Account, plan: &'static str) {
     if bench.current(account).await.is_none_or(|current| !current.status.is_entitled()) {
-        take(bench, account, &Step::Checkout(plan)).await;
-        take(bench, account, &Step::Turn(0, PaymentState::Paid)).await;
-        tell(bench, 0).await;
+        take(bench, account, &HistoryStep::Checkout(plan)).await;
+        take(bench, account, &HistoryStep::Turn(0, PaymentState::Paid)).await;
+        deliver_webhook(bench, 0).await;
     }
     renew_due(&bench.app, BATCH).await.unwrap();
-    look_due(&bench.app, BATCH).await.unwrap();
+    poll_due(&bench.app, BATCH).await.unwrap();
 }
 
-async fn tell(bench: &Bench, place: usize) {
+async fn deliver_webhook(bench: &Bench, place: usize) {
     let id = bench.provider.known().payments.iter().rev().nth(place).map(|payment| payment.id.clone());
     if let Some(id) = id {
         // The provider may be away.
-        let _ = look(&bench.app, &id).await;
+        let _ = poll_by_provider_id(&bench.app, &id).await;
     }
 }
 
@@ -310,7 +316,7 @@ async fn recover(bench: &Bench) {
     for _ in 0..ROUNDS {
         bench.pass(Duration::from_hours(1));
         let renewed = renew_due(&bench.app, BATCH).await.unwrap();
-        if renewed + look_due(&bench.app, BATCH).await.unwrap() == 0 {
+        if renewed + poll_due(&bench.app, BATCH).await.unwrap() == 0 {
             return;
         }
     }

@@ -28,10 +28,10 @@ use serde_json::json;
 use time::OffsetDateTime;
 
 use super::{
-    CodeHostError, Github,
+    CodeHostError, GithubHost,
     call::{self, CALL_TIMEOUT},
 };
-use crate::codehost::{Account, AppToken};
+use crate::codehost::{AppToken, HostAccount};
 
 const CREATE: &str = "POST /app/installations/{installation_id}/access_tokens";
 const PERMISSION: &str = "GET /repos/{owner}/{repo}/collaborators/{username}/permission";
@@ -76,28 +76,28 @@ impl Expiry<TokenKey, CachedToken> for TokenExpiry {
 }
 
 #[derive(Deserialize)]
-struct TokenAnswer {
+struct AppTokenResponse {
     token: String,
     #[serde(with = "time::serde::rfc3339")]
     expires_at: OffsetDateTime,
     #[serde(default)]
-    repositories: Vec<ReachedRepo>,
+    repositories: Vec<TokenRepository>,
 }
 
 #[derive(Deserialize)]
-struct ReachedRepo {
+struct TokenRepository {
     id: i64,
     full_name: String,
 }
 
 #[derive(Deserialize)]
-struct Permission {
+struct CollaboratorPermission {
     permission: String,
-    user: Option<Person>,
+    user: Option<GithubUserId>,
 }
 
 #[derive(Deserialize)]
-struct Person {
+struct GithubUserId {
     id: u64,
 }
 
@@ -139,7 +139,7 @@ impl GithubApp {
 /// RSASSA-PKCS1-v1_5 with SHA-256: the only algorithm that GitHub accepts.
 const RS256: SignatureScheme = SignatureScheme::RSA_PKCS1_SHA256;
 
-impl Github {
+impl GithubHost {
     /// Returns a token that reads one repository through an installation; `None` if the app has no key.
     pub(super) async fn app_token_for(
         &self,
@@ -171,18 +171,18 @@ impl Github {
 
     /// Returns whether the account may read the repository. The app's token needs only the permission *Metadata* for
     /// this.
-    pub(super) async fn permits(
+    pub(super) async fn can_read(
         &self,
         token: &SecretString,
         repo: &RepoName,
-        account: &Account,
+        account: &HostAccount,
     ) -> Result<bool, CodeHostError> {
         let (owner, name) = repo.parts();
         let segments = ["repos", owner, name, "collaborators", &account.login, "permission"];
         let url = self.api_url(PERMISSION, &segments)?;
-        match self.fetch::<Permission>(PERMISSION, url, token).await {
+        match self.fetch::<CollaboratorPermission>(PERMISSION, url, token).await {
             // Compare ids: a login that was given up may belong to another account by now.
-            Ok(Permission { permission, user: Some(user) }) => {
+            Ok(CollaboratorPermission { permission, user: Some(user) }) => {
                 Ok(permission != "none" && user.id.to_string() == account.vcs_id)
             }
             Ok(_) | Err(CodeHostError::NotFound { .. }) => Ok(false),
@@ -197,18 +197,18 @@ impl Github {
         repo_id: i64,
     ) -> Result<CachedToken, CodeHostError> {
         let mut now = app.clock.now();
-        let mut response = self.ask_for_token(&app.jwt(now)?, installation, repo_id).await?;
+        let mut response = self.request_token(&app.jwt(now)?, installation, repo_id).await?;
         if response.status() == StatusCode::UNAUTHORIZED
             && let Some(theirs) = date(response.headers())
             && theirs.since(now).max(now.since(theirs)) > CLOCK_SKEW
         {
             tracing::warn!(%theirs, ours = %now, "this machine's clock and the code host's differ");
             now = theirs;
-            response = self.ask_for_token(&app.jwt(now)?, installation, repo_id).await?;
+            response = self.request_token(&app.jwt(now)?, installation, repo_id).await?;
         }
         let answered = date(response.headers()).unwrap_or(now);
         let response = succeeded(response)?;
-        let TokenAnswer { token, expires_at, repositories } = call::json(CREATE, response).await?;
+        let AppTokenResponse { token, expires_at, repositories } = call::json(CREATE, response).await?;
         let odd = |what: &str| CodeHostError::Answer { call: CREATE, reason: format!("an odd {what}") };
         // GitHub includes the present name of the repository to which the token is limited.
         let reached = repositories.into_iter().find(|repo| repo.id == repo_id).ok_or_else(|| odd("repository"))?;
@@ -217,7 +217,7 @@ impl Github {
         Ok(CachedToken { token: AppToken { token: token.into(), repo }, made: Instant::now(), lasts })
     }
 
-    async fn ask_for_token(
+    async fn request_token(
         &self,
         jwt: &SecretString,
         installation: i64,

@@ -9,7 +9,7 @@ use reqwest::{Client, RequestBuilder, Response, Url, redirect};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::de::DeserializeOwned;
 
-use super::{CodeHostError, Github};
+use super::{CodeHostError, GithubHost};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The timeout of a whole call, including the response body.
@@ -27,16 +27,16 @@ const USER_AGENT: &str = concat!("svc/", env!("CARGO_PKG_VERSION"));
 const RATE_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 
 #[derive(Clone)]
-pub(super) struct KnownAnswer {
+pub(super) struct CachedResponse {
     etag: HeaderValue,
     body: Arc<[u8]>,
 }
 
-pub(super) type KnownAnswers = Cache<String, KnownAnswer>;
+pub(super) type ResponseCache = Cache<String, CachedResponse>;
 
-pub(super) fn known_answers() -> KnownAnswers {
-    let weight = |url: &String, known: &KnownAnswer| url.len() + known.etag.len() + known.body.len();
-    let weigher = move |url: &String, known: &KnownAnswer| u32::try_from(weight(url, known)).unwrap_or(u32::MAX);
+pub(super) fn response_cache() -> ResponseCache {
+    let weight = |url: &String, known: &CachedResponse| url.len() + known.etag.len() + known.body.len();
+    let weigher = move |url: &String, known: &CachedResponse| u32::try_from(weight(url, known)).unwrap_or(u32::MAX);
     Cache::builder().max_capacity(KNOWN_BYTES).weigher(weigher).build()
 }
 
@@ -50,7 +50,7 @@ pub(super) fn client() -> anyhow::Result<Client> {
         .context("the HTTP client for the code host")
 }
 
-impl Github {
+impl GithubHost {
     pub(super) fn api_url(&self, call: &'static str, segments: &[&str]) -> Result<Url, CodeHostError> {
         let unusable = || CodeHostError::Answer { call, reason: "code_host.api_url cannot carry a path".to_owned() };
         let mut url: Url = self.api.parse().map_err(|_| unusable())?;
@@ -149,7 +149,7 @@ impl Github {
         let body = body(call, response).await?;
         let answer = parse(call, &body)?;
         if let Some(etag) = etag {
-            self.answers.insert(url.into(), KnownAnswer { etag, body: body.into() });
+            self.answers.insert(url.into(), CachedResponse { etag, body: body.into() });
         }
         Ok(answer)
     }
@@ -189,7 +189,10 @@ impl Github {
 
 /// Sends a request, and parses the JSON of the response. OAuth endpoints also report errors with status 400 and a JSON
 /// body.
-pub(super) async fn read<T: DeserializeOwned>(call: &'static str, request: RequestBuilder) -> Result<T, CodeHostError> {
+pub(super) async fn send_json<T: DeserializeOwned>(
+    call: &'static str,
+    request: RequestBuilder,
+) -> Result<T, CodeHostError> {
     // Without the URL, which may hold a secret: the error is logged.
     let response = request.send().await.map_err(reqwest::Error::without_url)?;
     json(call, succeeded(call, response, |status| status == StatusCode::BAD_REQUEST)?).await
@@ -266,21 +269,21 @@ mod tests {
 
     use super::*;
 
-    fn github(web: &str, api: &str) -> Github {
+    fn github(web: &str, api: &str) -> GithubHost {
         let host = config::CodeHost {
             web_url: web.parse().unwrap(),
             api_url: api.parse().unwrap(),
             client_id: "Iv1.x".to_owned(),
             ..config::CodeHost::default()
         };
-        Github::new(&host, Clock::system()).unwrap()
+        GithubHost::new(&host, Clock::system()).unwrap()
     }
 
     #[test]
     fn redirects_stay_at_the_code_host() {
         let cloud = github("https://github.com", "https://api.github.com");
         let server = github("https://ghe.example", "https://ghe.example/api/v3/");
-        let own = |github: &Github, url: &str| github.is_own(&url.parse().unwrap());
+        let own = |github: &GithubHost, url: &str| github.is_own(&url.parse().unwrap());
         for url in ["https://codeload.github.com/o/r/legacy.tar.gz/x?token=T", "https://api.github.com/repositories/1"]
         {
             assert!(own(&cloud, url), "{url}");

@@ -5,14 +5,14 @@ use std::time::Duration;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 
-use super::{CodeHostError, DeviceFlow, FlowState, Github, call::read, oauth};
+use super::{CodeHostError, DeviceFlow, FlowState, GithubHost, call::send_json, oauth};
 
 /// The scopes that an OAuth app needs, and a GitHub App ignores.
 pub(super) const SCOPES: &str = "read:user user:email";
 const DEVICE_GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
 
 #[derive(Deserialize)]
-struct FlowAnswer {
+struct DeviceCodeResponse {
     device_code: String,
     user_code: String,
     verification_uri: String,
@@ -27,10 +27,10 @@ fn default_interval() -> u64 {
     5
 }
 
-impl Github {
+impl GithubHost {
     pub(super) async fn begin_device_flow(&self) -> Result<DeviceFlow, CodeHostError> {
         let request = self.web_post("/login/device/code", &[("client_id", &*self.client_id), ("scope", SCOPES)]);
-        let code: FlowAnswer = read("POST /login/device/code", request).await?;
+        let code: DeviceCodeResponse = send_json("POST /login/device/code", request).await?;
         Ok(DeviceFlow {
             device_code: Some(code.device_code.into()),
             user_code: code.user_code,
@@ -41,7 +41,7 @@ impl Github {
         })
     }
 
-    pub(super) async fn ask_device_flow(&self, device_code: &SecretString) -> Result<FlowState, CodeHostError> {
+    pub(super) async fn poll_device_flow(&self, device_code: &SecretString) -> Result<FlowState, CodeHostError> {
         let mut answer = self
             .token(&[
                 ("client_id", &*self.client_id),
@@ -50,7 +50,7 @@ impl Github {
             ])
             .await?;
         if let Some(grant) = answer.grant() {
-            return self.signed_in(grant).await.map(FlowState::Authorized);
+            return self.identify(grant).await.map(FlowState::Authorized);
         }
         match answer.error.as_deref() {
             Some("authorization_pending") => Ok(FlowState::Pending),

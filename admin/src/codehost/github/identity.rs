@@ -2,32 +2,32 @@
 
 use std::time::Duration;
 
-use db::sign_in::users::Identity;
+use db::sign_in::users::CodeHostIdentity;
 use secrecy::SecretString;
 use serde::Deserialize;
 
-use super::{CodeHostError, Github};
+use super::{CodeHostError, GithubHost};
 
 /// The attempts to read a token's owner. GitHub issues the token only once, so a failed call is retried.
 const IDENTITY_TRIES: u32 = 3;
 const IDENTITY_PAUSE: Duration = Duration::from_millis(300);
 
 #[derive(Deserialize)]
-struct User {
+struct GithubUser {
     id: u64,
     login: String,
     email: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Address {
+struct GithubEmail {
     email: String,
     primary: bool,
     verified: bool,
 }
 
-impl Github {
-    pub(super) async fn identity(&self, token: &SecretString) -> Result<Identity, CodeHostError> {
+impl GithubHost {
+    pub(super) async fn identity(&self, token: &SecretString) -> Result<CodeHostIdentity, CodeHostError> {
         let mut tries = 1;
         loop {
             match self.user(token).await {
@@ -41,12 +41,12 @@ impl Github {
         }
     }
 
-    async fn user(&self, token: &SecretString) -> Result<Identity, CodeHostError> {
-        let user: User = self.fetch("GET /user", self.api_url("GET /user", &["user"])?, token).await?;
+    async fn user(&self, token: &SecretString) -> Result<CodeHostIdentity, CodeHostError> {
+        let user: GithubUser = self.fetch("GET /user", self.api_url("GET /user", &["user"])?, token).await?;
         // The address is optional: a person who keeps it private can sign in nevertheless.
         let address = self.api_url("GET /user/emails", &["user", "emails"])?;
-        let emails: Vec<Address> = self.fetch("GET /user/emails", address, token).await.unwrap_or_default();
+        let emails: Vec<GithubEmail> = self.fetch("GET /user/emails", address, token).await.unwrap_or_default();
         let email = emails.into_iter().find(|email| email.primary && email.verified).map(|email| email.email);
-        Ok(Identity { vcs_id: user.id.to_string(), login: user.login, email: email.or(user.email) })
+        Ok(CodeHostIdentity { vcs_id: user.id.to_string(), login: user.login, email: email.or(user.email) })
     }
 }

@@ -1,13 +1,13 @@
 //! The installations of our app that a person may use, and the repositories that each of them reaches.
 
-use db::code_host::installations::Seen;
+use db::code_host::installations::ReportedInstallation;
 use domain::{Timestamp, repo::RepoName};
 use secrecy::SecretString;
 use serde::{Deserialize, de::DeserializeOwned};
 use time::OffsetDateTime;
 
-use super::{CodeHostError, Github, repositories::Repo};
-use crate::codehost::Repository;
+use super::{CodeHostError, GithubHost, repositories::GithubRepository};
+use crate::codehost::HostRepository;
 
 const INSTALLATIONS: &str = "GET /user/installations";
 const REACHED: &str = "GET /user/installations/{installation_id}/repositories";
@@ -17,14 +17,14 @@ const PER_PAGE: &str = "100";
 const PAGES: usize = 20;
 
 #[derive(Deserialize)]
-struct Installations {
-    installations: Vec<Installation>,
+struct InstallationPage {
+    installations: Vec<GithubInstallation>,
 }
 
 #[derive(Deserialize)]
-struct Installation {
+struct GithubInstallation {
     id: i64,
-    account: Account,
+    account: GithubAccount,
     #[serde(with = "time::serde::rfc3339")]
     created_at: OffsetDateTime,
     #[serde(default, with = "time::serde::rfc3339::option")]
@@ -33,7 +33,7 @@ struct Installation {
 
 /// A user or an organization. An enterprise has a slug instead of a login.
 #[derive(Deserialize)]
-pub(super) struct Account {
+pub(super) struct GithubAccount {
     id: i64,
     login: Option<String>,
     slug: Option<String>,
@@ -42,20 +42,20 @@ pub(super) struct Account {
 }
 
 #[derive(Deserialize)]
-struct Reached {
-    repositories: Vec<Repo>,
+struct RepositoryPage {
+    repositories: Vec<GithubRepository>,
 }
 
-impl Account {
+impl GithubAccount {
     /// Returns the account's picture, if its URL may be sent to browsers.
     pub(super) fn avatar(&self) -> Option<String> {
         self.avatar_url.clone().filter(|url| url.starts_with("https://") && url.parse::<url::Url>().is_ok())
     }
 }
 
-impl From<Installation> for Seen {
-    fn from(installation: Installation) -> Self {
-        let Installation { id, account, created_at, suspended_at } = installation;
+impl From<GithubInstallation> for ReportedInstallation {
+    fn from(installation: GithubInstallation) -> Self {
+        let GithubInstallation { id, account, created_at, suspended_at } = installation;
         Self {
             id,
             account_id: account.id,
@@ -68,29 +68,32 @@ impl From<Installation> for Seen {
     }
 }
 
-impl Github {
-    pub(super) async fn list_installations(&self, token: &SecretString) -> Result<Vec<Seen>, CodeHostError> {
+impl GithubHost {
+    pub(super) async fn list_installations(
+        &self,
+        token: &SecretString,
+    ) -> Result<Vec<ReportedInstallation>, CodeHostError> {
         let mut found = Vec::new();
         let segments = ["user", "installations"];
-        self.pages(INSTALLATIONS, &segments, token, |page: Installations| {
-            found.extend(page.installations.into_iter().map(Seen::from));
+        self.for_each_page(INSTALLATIONS, &segments, token, |page: InstallationPage| {
+            found.extend(page.installations.into_iter().map(ReportedInstallation::from));
             true
         })
         .await?;
         Ok(found)
     }
 
-    pub(super) async fn find_reached(
+    pub(super) async fn find_in_installation(
         &self,
         token: &SecretString,
         installation: i64,
         wanted: &RepoName,
-    ) -> Result<Option<Repository>, CodeHostError> {
+    ) -> Result<Option<HostRepository>, CodeHostError> {
         let id = installation.to_string();
         let segments = ["user", "installations", &id, "repositories"];
         let mut found = None;
         let listed = self
-            .pages(REACHED, &segments, token, |page: Reached| {
+            .for_each_page(REACHED, &segments, token, |page: RepositoryPage| {
                 let mut repos = page.repositories.into_iter();
                 // GitHub has no names that differ only in case.
                 found = repos.find(|repo| repo.full_name.eq_ignore_ascii_case(wanted.as_str()));
@@ -104,7 +107,7 @@ impl Github {
         }
     }
 
-    async fn pages<T: DeserializeOwned>(
+    async fn for_each_page<T: DeserializeOwned>(
         &self,
         call: &'static str,
         segments: &[&str],

@@ -19,22 +19,22 @@ use reqwest::Client;
 use secrecy::SecretString;
 use url::Url;
 
-use self::{app::GithubApp, call::KnownAnswers};
+use self::{app::GithubApp, call::ResponseCache};
 use super::{CodeHost, CodeHostError, DeviceFlow, FlowState, Repositories, WebFlow};
 
 /// GitHub as a code host.
-pub struct Github {
+pub struct GithubHost {
     client: Client,
     client_id: String,
     client_secret: SecretString,
     web: String,
     api: String,
-    answers: KnownAnswers,
+    answers: ResponseCache,
     /// Our app, if its key is configured.
     app: Option<GithubApp>,
 }
 
-impl Github {
+impl GithubHost {
     /// Creates a client for the configured application at the configured GitHub.
     pub fn new(host: &config::CodeHost, clock: Clock) -> anyhow::Result<Self> {
         if host.client_secret.is_empty() {
@@ -51,20 +51,20 @@ impl Github {
             client_secret: host.client_secret.clone().into(),
             web: base(&host.web_url),
             api: base(&host.api_url),
-            answers: call::known_answers(),
+            answers: call::response_cache(),
             app,
         })
     }
 }
 
 #[async_trait]
-impl CodeHost for Github {
+impl CodeHost for GithubHost {
     async fn begin(&self) -> Result<DeviceFlow, CodeHostError> {
         self.begin_device_flow().await
     }
 
     async fn ask(&self, device_code: &SecretString) -> Result<FlowState, CodeHostError> {
-        self.ask_device_flow(device_code).await
+        self.poll_device_flow(device_code).await
     }
 
     fn name(&self) -> String {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 
-use super::{CodeHostError, Github, call::read};
+use super::{CodeHostError, GithubHost, call::send_json};
 use crate::codehost::{SignedIn, UserGrant};
 
 const PATH: &str = "/login/oauth/access_token";
@@ -12,7 +12,7 @@ pub(super) const CALL: &str = "POST /login/oauth/access_token";
 
 /// The response. Its status is always 200: its fields distinguish success from failure.
 #[derive(Deserialize)]
-pub(super) struct TokenAnswer {
+pub(super) struct OauthTokenResponse {
     access_token: Option<String>,
     #[serde(default, deserialize_with = "seconds")]
     expires_in: Option<u64>,
@@ -23,7 +23,7 @@ pub(super) struct TokenAnswer {
     pub(super) interval: Option<u64>,
 }
 
-impl TokenAnswer {
+impl OauthTokenResponse {
     pub(super) fn grant(&mut self) -> Option<UserGrant> {
         let token = self.access_token.take()?;
         Some(UserGrant {
@@ -35,13 +35,13 @@ impl TokenAnswer {
     }
 }
 
-impl Github {
-    /// Requests a token. If there is no [`TokenAnswer::grant`], [`TokenAnswer::error`] has the reason.
-    pub(super) async fn token(&self, form: &[(&str, &str)]) -> Result<TokenAnswer, CodeHostError> {
-        read(CALL, self.web_post(PATH, form)).await
+impl GithubHost {
+    /// Requests a token. If there is no [`OauthTokenResponse::grant`], [`OauthTokenResponse::error`] has the reason.
+    pub(super) async fn token(&self, form: &[(&str, &str)]) -> Result<OauthTokenResponse, CodeHostError> {
+        send_json(CALL, self.web_post(PATH, form)).await
     }
 
-    pub(super) async fn signed_in(&self, grant: UserGrant) -> Result<SignedIn, CodeHostError> {
+    pub(super) async fn identify(&self, grant: UserGrant) -> Result<SignedIn, CodeHostError> {
         Ok(SignedIn { identity: self.identity(&grant.token).await?, grant: Some(grant) })
     }
 }
@@ -50,14 +50,14 @@ impl Github {
 fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum Seconds {
+    enum NumberOrText {
         Number(u64),
         Text(String),
     }
-    Ok(match Option::<Seconds>::deserialize(deserializer)? {
+    Ok(match Option::<NumberOrText>::deserialize(deserializer)? {
         None => None,
-        Some(Seconds::Number(number)) => Some(number),
-        Some(Seconds::Text(text)) => Some(text.parse().map_err(serde::de::Error::custom)?),
+        Some(NumberOrText::Number(number)) => Some(number),
+        Some(NumberOrText::Text(text)) => Some(text.parse().map_err(serde::de::Error::custom)?),
     })
 }
 
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn lifetimes_are_read_as_numbers_and_as_text() {
-        let grant = |json: &str| serde_json::from_str::<TokenAnswer>(json).unwrap().grant();
+        let grant = |json: &str| serde_json::from_str::<OauthTokenResponse>(json).unwrap().grant();
         for json in [
             r#"{"access_token":"a","expires_in":28800,"refresh_token":"r","refresh_token_expires_in":15811200}"#,
             r#"{"access_token":"a","expires_in":"28800","refresh_token":"r","refresh_token_expires_in":"15811200"}"#,

@@ -1,40 +1,40 @@
 //! Repositories, and the heads of their branches.
 
 use async_trait::async_trait;
-use db::code_host::installations::Seen;
+use db::code_host::installations::ReportedInstallation;
 use domain::repo::{Branch, CommitSha, RepoName};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 
-use super::{CodeHostError, Github, installations, oauth};
-use crate::codehost::{Account, AppToken, Repositories, Repository, Spool, Spooled, UserGrant};
+use super::{CodeHostError, GithubHost, installations, oauth};
+use crate::codehost::{AppToken, HostAccount, HostRepository, Repositories, SpoolTarget, SpooledTarball, UserGrant};
 
 const REPOSITORY: &str = "GET /repos/{owner}/{repo}";
 const REFERENCE: &str = "GET /repos/{owner}/{repo}/git/ref/{ref}";
 
 #[derive(Deserialize)]
-pub(super) struct Repo {
+pub(super) struct GithubRepository {
     id: i64,
     pub(super) full_name: String,
     default_branch: String,
-    owner: installations::Account,
+    owner: installations::GithubAccount,
 }
 
 #[derive(Deserialize)]
-struct Reference {
-    object: Object,
+struct GitReference {
+    object: GitObject,
 }
 
 #[derive(Deserialize)]
-struct Object {
+struct GitObject {
     r#type: String,
     sha: String,
 }
 
-impl Repo {
-    pub(super) fn read(self, call: &'static str) -> Result<Repository, CodeHostError> {
+impl GithubRepository {
+    pub(super) fn read(self, call: &'static str) -> Result<HostRepository, CodeHostError> {
         let odd = |what: &str| CodeHostError::Answer { call, reason: format!("an odd {what}") };
-        Ok(Repository {
+        Ok(HostRepository {
             id: self.id,
             name: self.full_name.parse().map_err(|_| odd("full_name"))?,
             default_branch: self.default_branch.parse().map_err(|_| odd("default_branch"))?,
@@ -44,7 +44,7 @@ impl Repo {
 }
 
 #[async_trait]
-impl Repositories for Github {
+impl Repositories for GithubHost {
     async fn refresh(&self, refresh_token: &SecretString) -> Result<Option<UserGrant>, CodeHostError> {
         let mut form = vec![
             ("client_id", &*self.client_id),
@@ -75,11 +75,16 @@ impl Repositories for Github {
         self.drop_app_token(installation, repo_id).await;
     }
 
-    async fn may_read(&self, token: &SecretString, repo: &RepoName, account: &Account) -> Result<bool, CodeHostError> {
-        self.permits(token, repo, account).await
+    async fn may_read(
+        &self,
+        token: &SecretString,
+        repo: &RepoName,
+        account: &HostAccount,
+    ) -> Result<bool, CodeHostError> {
+        self.can_read(token, repo, account).await
     }
 
-    async fn installations(&self, token: &SecretString) -> Result<Vec<Seen>, CodeHostError> {
+    async fn installations(&self, token: &SecretString) -> Result<Vec<ReportedInstallation>, CodeHostError> {
         self.list_installations(token).await
     }
 
@@ -88,14 +93,14 @@ impl Repositories for Github {
         token: &SecretString,
         installation: i64,
         repo: &RepoName,
-    ) -> Result<Option<Repository>, CodeHostError> {
-        self.find_reached(token, installation, repo).await
+    ) -> Result<Option<HostRepository>, CodeHostError> {
+        self.find_in_installation(token, installation, repo).await
     }
 
-    async fn find(&self, token: &SecretString, repo: &RepoName) -> Result<Repository, CodeHostError> {
+    async fn find(&self, token: &SecretString, repo: &RepoName) -> Result<HostRepository, CodeHostError> {
         let (owner, name) = repo.parts();
         let url = self.api_url(REPOSITORY, &["repos", owner, name])?;
-        self.fetch::<Repo>(REPOSITORY, url, token).await?.read(REPOSITORY)
+        self.fetch::<GithubRepository>(REPOSITORY, url, token).await?.read(REPOSITORY)
     }
 
     async fn head(
@@ -108,8 +113,8 @@ impl Repositories for Github {
         let segments = ["repos", owner, name, "git", "ref", "heads"];
         let segments: Vec<&str> = segments.into_iter().chain(branch.as_str().split('/')).collect();
         let url = self.api_url(REFERENCE, &segments)?;
-        match self.fetch::<Reference>(REFERENCE, url, token).await {
-            Ok(Reference { object }) if object.r#type == "commit" => {
+        match self.fetch::<GitReference>(REFERENCE, url, token).await {
+            Ok(GitReference { object }) if object.r#type == "commit" => {
                 let odd = || CodeHostError::Answer { call: REFERENCE, reason: "an odd sha".to_owned() };
                 object.sha.parse().map(Some).map_err(|_| odd())
             }
@@ -125,8 +130,8 @@ impl Repositories for Github {
         token: &SecretString,
         repo: &RepoName,
         sha: &CommitSha,
-        spool: Spool,
-    ) -> Result<Spooled, CodeHostError> {
+        spool: SpoolTarget,
+    ) -> Result<SpooledTarball, CodeHostError> {
         self.fetch_tarball(token, repo, sha, spool).await
     }
 }

@@ -9,8 +9,8 @@ use domain::{
 use secrecy::SecretString;
 use tokio::{io::AsyncWriteExt as _, time::timeout};
 
-use super::{CodeHostError, Github};
-use crate::codehost::{Spool, Spooled};
+use super::{CodeHostError, GithubHost};
+use crate::codehost::{SpoolTarget, SpooledTarball};
 
 const TARBALL: &str = "GET /repos/{owner}/{repo}/tarball/{ref}";
 /// The timeout of a whole download, including redirects.
@@ -18,15 +18,15 @@ const FETCH_TIMEOUT: Duration = Duration::from_mins(5);
 const STALL: Duration = Duration::from_secs(20);
 const WRITE_BUFFER: usize = 256 * 1024;
 
-impl Github {
+impl GithubHost {
     pub(super) async fn fetch_tarball(
         &self,
         token: &SecretString,
         repo: &RepoName,
         sha: &CommitSha,
-        spool: Spool,
-    ) -> Result<Spooled, CodeHostError> {
-        let Spool { folder, mut held } = spool;
+        spool: SpoolTarget,
+    ) -> Result<SpooledTarball, CodeHostError> {
+        let SpoolTarget { folder, mut held } = spool;
         let stalled = || CodeHostError::Answer { call: TARBALL, reason: "it stood still".to_owned() };
         let (owner, name) = repo.parts();
         let url = self.api_url(TARBALL, &["repos", owner, name, "tarball", sha.as_str()])?;
@@ -50,6 +50,6 @@ impl Github {
             spool.write_all(&chunk).await?;
         }
         spool.flush().await?;
-        Ok(Spooled { file: spool.into_inner().into_std().await, held })
+        Ok(SpooledTarball { file: spool.into_inner().into_std().await, held })
     }
 }

@@ -4,11 +4,11 @@ use async_trait::async_trait;
 use secrecy::{ExposeSecret as _, SecretString};
 use url::form_urlencoded;
 
-use super::{CodeHostError, Github, device::SCOPES, oauth};
+use super::{CodeHostError, GithubHost, device::SCOPES, oauth};
 use crate::codehost::{SignedIn, WebFlow, WebSignIn};
 
 #[async_trait]
-impl WebFlow for Github {
+impl WebFlow for GithubHost {
     fn address(&self, leaving: &WebSignIn<'_>) -> String {
         let mut query = form_urlencoded::Serializer::new(String::new());
         query
@@ -40,7 +40,7 @@ impl WebFlow for Github {
             ])
             .await?;
         if let Some(grant) = answer.grant() {
-            return self.signed_in(grant).await.map(Some);
+            return self.identify(grant).await.map(Some);
         }
         match answer.error.as_deref() {
             // The code was used, has expired, or was made up.

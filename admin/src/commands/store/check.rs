@@ -2,13 +2,13 @@
 
 use admin::{
     app::App,
-    store_check::{self, Finding, PAGE},
+    store_check::{self, PAGE, PackFinding},
 };
 use clap::Args;
-use config::Size;
+use config::ByteSize;
 use db::upkeep::pack_faults;
 use domain::DeploymentId;
-use packs::Pace;
+use packs::ReadPace;
 use serde::Serialize;
 
 /// The arguments of `admin store check`.
@@ -19,7 +19,7 @@ pub(crate) struct CheckArguments {
     deployment: Option<DeploymentId>,
     /// The most bytes to read per second, such as `20MB`; unlimited by default.
     #[arg(long, value_name = "SIZE")]
-    rate: Option<Size>,
+    rate: Option<ByteSize>,
     /// Repair from the replica (`store.replica_url`) what it has. Damaged objects are moved to `damaged/`.
     #[arg(long)]
     repair: bool,
@@ -29,10 +29,10 @@ pub(crate) struct CheckArguments {
 }
 
 #[derive(Debug, Default, Serialize)]
-struct Outcome {
+struct StoreCheckReport {
     packs: u64,
     bytes: u64,
-    faults: Vec<Finding>,
+    faults: Vec<PackFinding>,
 }
 
 pub(super) async fn run(app: &App, arguments: &CheckArguments) -> anyhow::Result<()> {
@@ -40,10 +40,10 @@ pub(super) async fn run(app: &App, arguments: &CheckArguments) -> anyhow::Result
         !arguments.repair || app.replica.is_some(),
         "there is nothing to repair from: `store.replica_url` is not configured"
     );
-    let mut pace = Pace::new(arguments.rate.map(|rate| rate.0));
-    let mut outcome = Outcome::default();
+    let mut pace = ReadPace::new(arguments.rate.map(|rate| rate.0));
+    let mut outcome = StoreCheckReport::default();
     if let Some(id) = &arguments.deployment {
-        let owned = pack_faults::ownership(&app.db, id).await?;
+        let owned = pack_faults::find_owner(&app.db, id).await?;
         anyhow::ensure!(owned.is_some(), "there is no deployment {id} with files");
         check(app, id, &mut pace, arguments, &mut outcome).await?;
     } else {
@@ -65,11 +65,11 @@ pub(super) async fn run(app: &App, arguments: &CheckArguments) -> anyhow::Result
 async fn check(
     app: &App,
     id: &DeploymentId,
-    pace: &mut Pace,
+    pace: &mut ReadPace,
     arguments: &CheckArguments,
-    outcome: &mut Outcome,
+    outcome: &mut StoreCheckReport,
 ) -> anyhow::Result<()> {
-    let (read, finding) = store_check::check_one(app, id, pace, arguments.repair).await?;
+    let (read, finding) = store_check::check_pack(app, id, pace, arguments.repair).await?;
     outcome.packs += 1;
     outcome.bytes += read;
     if let Some(finding) = finding {
@@ -82,8 +82,8 @@ async fn check(
 }
 
 #[expect(clippy::print_stdout, reason = "what was found is this command's result")]
-fn print(finding: &Finding) {
-    let Finding { deployment, project, owner, kind, paths, repaired } = finding;
+fn print(finding: &PackFinding) {
+    let PackFinding { deployment, project, owner, kind, paths, repaired } = finding;
     let repaired = if *repaired { "\trepaired" } else { "" };
     if paths.is_empty() {
         println!("{deployment}\t{project}\t{owner}\t{kind}\t-{repaired}");
@@ -94,15 +94,15 @@ fn print(finding: &Finding) {
 }
 
 #[expect(clippy::print_stdout, reason = "what was found is this command's result")]
-fn conclude(arguments: &CheckArguments, outcome: &Outcome) -> anyhow::Result<()> {
+fn conclude(arguments: &CheckArguments, outcome: &StoreCheckReport) -> anyhow::Result<()> {
     let open = outcome.faults.iter().filter(|finding| !finding.repaired).count();
     let repaired = outcome.faults.len() - open;
     if arguments.json {
         println!("{}", serde_json::to_string(outcome)?);
     } else {
-        let packs = telemetry::counted(outcome.packs, "pack", "packs");
+        let packs = telemetry::format_count(outcome.packs, "pack", "packs");
         println!("{packs}, {} bytes read; {open} lost or damaged, {repaired} repaired", outcome.bytes);
     }
-    anyhow::ensure!(open == 0, "{} lost or damaged", telemetry::counted(open, "pack is", "packs are"));
+    anyhow::ensure!(open == 0, "{} lost or damaged", telemetry::format_count(open, "pack is", "packs are"));
     Ok(())
 }

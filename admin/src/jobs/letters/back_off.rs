@@ -23,13 +23,13 @@ fn doubled(pauses: &RangeInclusive<Duration>, times: u32) -> Duration {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Outage {
+pub(super) struct ServerOutage {
     failures: u32,
     until: Option<Timestamp>,
 }
 
-impl Outage {
-    pub(super) fn lasts(&self, now: Timestamp) -> bool {
+impl ServerOutage {
+    pub(super) fn is_active(&self, now: Timestamp) -> bool {
         self.until.is_some_and(|until| now < until)
     }
 
@@ -70,12 +70,12 @@ mod tests {
 
     #[test]
     fn a_server_that_is_away_is_asked_ever_more_rarely() {
-        let (mut outage, mut now) = (Outage::default(), Timestamp::from_unix_millis(0));
-        assert!(!outage.lasts(now));
+        let (mut outage, mut now) = (ServerOutage::default(), Timestamp::from_unix_millis(0));
+        assert!(!outage.is_active(now));
         let mut pauses = Vec::new();
         for _ in 0..40 {
             let until = outage.begin(now);
-            assert!(outage.lasts(now) && !outage.lasts(until));
+            assert!(outage.is_active(now) && !outage.is_active(until));
             pauses.push(until.since(now).as_secs());
             now = until;
         }

@@ -4,17 +4,17 @@
 use std::time::Duration;
 
 use db::code_host::{
-    repo_deploys::{self, Target},
+    repo_deploys::{self, DeployTarget},
     repo_heads::{self, DueCheck},
 };
 use domain::repo::{CommitSha, UNNAMED_PUSHER};
 use futures_util::{StreamExt as _, stream};
 
-use super::fetch::reach_as_app;
+use super::fetch::verified_app_token;
 use crate::{
     app::App,
     codehost::{AppToken, CodeHostError, Repositories, grants::AccessError},
-    jobs::{Batch, Job},
+    jobs::{BatchOutcome, Job},
 };
 
 pub(crate) const CHECK_EVERY: Duration = Duration::from_mins(5);
@@ -22,20 +22,20 @@ const LINKS: i64 = 50;
 /// The links checked concurrently. The code host wants few concurrent calls.
 const AT_A_TIME: usize = 4;
 
-pub(crate) struct FindMissed;
+pub(crate) struct FindMissedPushes;
 
-impl Job for FindMissed {
+impl Job for FindMissedPushes {
     const NAME: &'static str = "find missed pushes";
     const EVERY: Duration = Duration::from_secs(3);
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
-        let Some(host) = app.code_host.repositories() else { return Ok(Batch::of(0, LINKS)) };
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
+        let Some(host) = app.code_host.repositories() else { return Ok(BatchOutcome::new(0, LINKS)) };
         let now = app.clock.now();
         let due = repo_heads::take_due(&app.db, now, now + CHECK_EVERY, LINKS).await?;
         let taken = due.len();
         let checks = stream::iter(due).map(async |link| check(app, host, &link).await).buffer_unordered(AT_A_TIME);
         let found = checks.filter(|is_found| std::future::ready(*is_found)).count().await;
-        Ok(Batch { full: Batch::of(taken, LINKS).full, ..Batch::of(found, LINKS) })
+        Ok(BatchOutcome { full: BatchOutcome::new(taken, LINKS).full, ..BatchOutcome::new(found, LINKS) })
     }
 }
 
@@ -45,7 +45,7 @@ async fn check(app: &App, host: &dyn Repositories, link: &DueCheck) -> bool {
         Ok(is_found) => is_found,
         Err(AccessError::Host(CodeHostError::RateLimited { after })) => {
             tracing::warn!(%project, ?after, "the code host limits how often it is asked for missed pushes");
-            if let Err(error) = repo_heads::put_off(&app.db, project, app.clock.now() + after).await {
+            if let Err(error) = repo_heads::postpone(&app.db, project, app.clock.now() + after).await {
                 tracing::warn!(%error, "the pause that the code host wants could not be recorded");
             }
             false
@@ -60,7 +60,7 @@ async fn check(app: &App, host: &dyn Repositories, link: &DueCheck) -> bool {
 
 async fn try_check(app: &App, host: &dyn Repositories, link: &DueCheck) -> Result<bool, AccessError> {
     let mut conn = app.db.acquire().await?;
-    let target = repo_deploys::target(&mut conn, &link.project).await?;
+    let target = repo_deploys::find_target(&mut conn, &link.project).await?;
     // Do not hold the connection while waiting for the code host.
     drop(conn);
     let Some(target) = target else { return Ok(false) };
@@ -83,8 +83,8 @@ async fn try_check(app: &App, host: &dyn Repositories, link: &DueCheck) -> Resul
 
 /// Returns the commit that the branch points at: read as our app if it has a key, else in the name of the first person
 /// who can.
-async fn head(app: &App, host: &dyn Repositories, target: &Target) -> Result<Option<CommitSha>, AccessError> {
-    if let Some(AppToken { token, repo }) = reach_as_app(host, target).await? {
+async fn head(app: &App, host: &dyn Repositories, target: &DeployTarget) -> Result<Option<CommitSha>, AccessError> {
+    if let Some(AppToken { token, repo }) = verified_app_token(host, target).await? {
         return Ok(host.head(&token, &repo, &target.branch).await?);
     }
     let mut refused = AccessError::SignInAgain;

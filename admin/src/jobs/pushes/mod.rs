@@ -12,12 +12,12 @@ use std::{
     time::Duration,
 };
 
-use db::code_host::repo_deploys::{self, Claim};
+use db::code_host::repo_deploys::{self, PushClaim};
 use domain::Timestamp;
 
-pub(crate) use self::missed::{CHECK_EVERY, FindMissed};
-use self::{deploy::Outcome, order::Order};
-use super::{Batch, Job};
+pub(crate) use self::missed::{CHECK_EVERY, FindMissedPushes};
+use self::{deploy::PushOutcome, order::RoundRobin};
+use super::{BatchOutcome, Job};
 use crate::app::App;
 
 /// The lease of a push: it covers fetching, publishing, and waiting for a permit to publish. Afterwards another admin
@@ -33,17 +33,17 @@ const ATTEMPTS: i32 = 10;
 const ACCOUNTS: i64 = 1_000;
 
 #[derive(Default)]
-pub(super) struct Deploy {
-    order: Mutex<Order>,
+pub(super) struct DeployPushes {
+    order: Mutex<RoundRobin>,
 }
 
-impl Job for Deploy {
+impl Job for DeployPushes {
     const NAME: &'static str = "deploy pushes";
     const EVERY: Duration = Duration::from_secs(1);
     const LEASE: Duration = Duration::from_secs(30);
 
-    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
-        let nothing = Batch::of(0, 1);
+    async fn run(&self, app: &App) -> anyhow::Result<BatchOutcome> {
+        let nothing = BatchOutcome::new(0, 1);
         if app.bounds.is_full_of_pushes() {
             return Ok(nothing);
         }
@@ -58,58 +58,58 @@ impl Job for Deploy {
             self.order(|order| order.serve(&account));
             let cx = app.clone();
             app.tasks.spawn(async move {
-                work(&cx, &claim).await;
+                process_push(&cx, &claim).await;
                 drop(turn);
             });
             // There may be another, so the next batch follows immediately.
-            return Ok(Batch::of(1, 1));
+            return Ok(BatchOutcome::new(1, 1));
         }
         Ok(nothing)
     }
 }
 
-impl Deploy {
-    fn order<T>(&self, with: impl FnOnce(&mut Order) -> T) -> T {
+impl DeployPushes {
+    fn order<T>(&self, with: impl FnOnce(&mut RoundRobin) -> T) -> T {
         with(&mut self.order.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-async fn work(app: &App, claim: &Claim) {
+async fn process_push(app: &App, claim: &PushClaim) {
     let deploying = tokio::time::timeout(WORK_TIMEOUT, Box::pin(deploy::deploy(app, claim)));
     let outcome = match app.stopping.run_until_cancelled(deploying).await {
-        None => Outcome::Stopped,
-        Some(Err(_)) => Outcome::Retry { error: "it took too long".to_owned(), after: None },
+        None => PushOutcome::Stopped,
+        Some(Err(_)) => PushOutcome::Retry { error: "it took too long".to_owned(), after: None },
         Some(Ok(outcome)) => outcome,
     };
     let project = &claim.project;
     let now = app.clock.now();
     let noting = async {
         match outcome {
-            Outcome::Done => Ok(()),
-            Outcome::Nothing => drop_claim(app, claim).await,
-            Outcome::Overtaken => {
+            PushOutcome::Done => Ok(()),
+            PushOutcome::Nothing => drop_claim(app, claim).await,
+            PushOutcome::Overtaken => {
                 tracing::info!(%project, sha = %claim.sha, "a push was overtaken");
-                repo_deploys::give_back(&app.db, claim).await
+                repo_deploys::release_lease(&app.db, claim).await
             }
-            Outcome::Stopped => repo_deploys::give_back(&app.db, claim).await,
-            Outcome::Settling(pause) => repo_deploys::put_off(&app.db, claim, now + pause, None).await,
-            Outcome::Waiting { reason, after } => {
+            PushOutcome::Stopped => repo_deploys::release_lease(&app.db, claim).await,
+            PushOutcome::Settling(pause) => repo_deploys::retry_later(&app.db, claim, now + pause, None).await,
+            PushOutcome::Waiting { reason, after } => {
                 tracing::warn!(%project, sha = %claim.sha, reason, "a push waits");
                 deploy::record_wait(app, claim, now + after, reason).await
             }
-            Outcome::Failed(reason) => {
+            PushOutcome::Failed(reason) => {
                 tracing::info!(%project, sha = %claim.sha, reason, "a push could not be deployed");
                 deploy::record_failure(app, claim, &claim.sha, &reason).await
             }
-            Outcome::Retry { error, .. } if claim.attempts + 1 >= ATTEMPTS => {
+            PushOutcome::Retry { error, .. } if claim.attempts + 1 >= ATTEMPTS => {
                 tracing::warn!(%project, sha = %claim.sha, error, "a push is given up");
                 let reason = "The code host could not be read in ten attempts; push again to try once more.";
                 deploy::record_failure(app, claim, &claim.sha, reason).await
             }
-            Outcome::Retry { error, after } => {
+            PushOutcome::Retry { error, after } => {
                 tracing::warn!(%project, sha = %claim.sha, error, attempts = claim.attempts + 1, "a push is tried again");
                 let at = next_attempt(now, claim.attempts, after);
-                repo_deploys::put_off(&app.db, claim, at, Some(&error)).await
+                repo_deploys::retry_later(&app.db, claim, at, Some(&error)).await
             }
         }
     };
@@ -119,7 +119,7 @@ async fn work(app: &App, claim: &Claim) {
     }
 }
 
-async fn drop_claim(app: &App, claim: &Claim) -> Result<(), sqlx::Error> {
+async fn drop_claim(app: &App, claim: &PushClaim) -> Result<(), sqlx::Error> {
     repo_deploys::drop_claim(&mut *app.db.acquire().await?, claim).await
 }
 

@@ -8,13 +8,13 @@ use domain::PayingAccount;
 /// The order in which accounts get turns to deploy a push. It remembers the last turn only of accounts with a due push,
 /// so that its size is bounded by theirs.
 #[derive(Debug, Default)]
-pub(super) struct Order {
+pub(super) struct RoundRobin {
     /// The number of the last turn of each account that had a due push at the latest call of [`Self::arrange`].
     served: HashMap<PayingAccount, u64>,
     turns: u64,
 }
 
-impl Order {
+impl RoundRobin {
     /// Sorts accounts, given by the age of their oldest push, into the order of their turns: the person served longest
     /// ago comes first, in any of their accounts. Accounts that are no longer due are forgotten.
     pub(super) fn arrange(&mut self, mut due: Vec<PayingAccount>) -> Vec<PayingAccount> {
@@ -49,7 +49,7 @@ mod tests {
     fn turns_go_round_and_newcomers_come_by_their_age() {
         let now = Clock::system().now();
         let [ada, bob, eve] = [(); 3].map(|()| PayingAccount::from(UserId::new(now)));
-        let mut order = Order::default();
+        let mut order = RoundRobin::default();
         let mut served = Vec::new();
         for _ in 0..4 {
             // Both have many pushes, and Ada's are the oldest.
@@ -71,7 +71,7 @@ mod tests {
         let (ada, bob) = (UserId::new(now), PayingAccount::from(UserId::new(now)));
         let orgs = [(); 3].map(|()| PayingAccount::new(OrgId::new(now).into(), Some(ada.clone())));
         let due: Vec<_> = orgs.iter().chain([&bob]).cloned().collect();
-        let mut order = Order::default();
+        let mut order = RoundRobin::default();
         let served: Vec<_> = (0..6)
             .map(|_| {
                 let first = order.arrange(due.clone()).remove(0);

@@ -13,19 +13,19 @@ use axum::{
 use db::sign_in::sign_ins::{self, SignIn};
 use domain::{limits::SIGN_IN_LIFE, opaque::OpaqueSecret};
 use secrecy::SecretString;
-use secrets::Purpose;
+use secrets::KeyPurpose;
 use serde::Deserialize;
 use subtle::ConstantTimeEq as _;
 
-use super::{SignInQuery, begin_session, sign_in_path};
+use super::{SignInQuery, sign_in_path, start_session};
 use crate::{
-    addresses::{OwnPath, paths, with_back},
+    addresses::{ConsolePath, paths, with_return_path},
     app::App,
     auth::cookies::{self, SIGN_IN},
     codehost::{self, CodeHostError, WebSignIn},
     error::{ApiError, Code},
     extract::Query,
-    html::{self, Link, Message},
+    html::{self, MessagePage, PageLink},
     middleware::client::ClientAddress,
     pages::PageError,
     rates::{self, Bucket},
@@ -33,7 +33,7 @@ use crate::{
 
 #[derive(Template)]
 #[template(path = "sign_in/code_host.html")]
-struct SignInPage<'a> {
+struct CodeHostSignInPage<'a> {
     code_host: &'a str,
     /// The host of the site that the person wants to see.
     gated_host: Option<String>,
@@ -41,12 +41,12 @@ struct SignInPage<'a> {
 }
 
 /// Returns the page that offers to sign in at the code host; with `switch`, using a different account.
-pub(super) fn offer(app: &App, back: &OwnPath, switch: bool) -> Response {
-    let mut begin = with_back(paths::BEGIN, back);
+pub(super) fn sign_in_page(app: &App, back: &ConsolePath, switch: bool) -> Response {
+    let mut begin = with_return_path(paths::BEGIN, back);
     if switch {
         begin.push_str("&switch=1");
     }
-    let page = SignInPage { code_host: &app.code_host.name(), gated_host: back.gated_host(), begin: &begin };
+    let page = CodeHostSignInPage { code_host: &app.code_host.name(), gated_host: back.gated_host(), begin: &begin };
     html::page(StatusCode::OK, &page)
 }
 
@@ -58,7 +58,7 @@ pub(in crate::pages) async fn begin(
     Query(query): Query<SignInQuery>,
 ) -> Result<Response, PageError> {
     app.rate_limits.count_client(Bucket::SignIn, &rates::client(client)).await.check()?;
-    let back = OwnPath::parse(&query.return_to);
+    let back = ConsolePath::parse(&query.return_to);
     let (state, verifier) = (OpaqueSecret::generate(), OpaqueSecret::generate());
     let request = WebSignIn {
         redirect_uri: &app.console.callback(),
@@ -75,7 +75,7 @@ pub(in crate::pages) async fn begin(
     let state_hash = state.hash();
     let sign_in = SignIn {
         browser_hash: browser.hash().to_vec(),
-        sealed_verifier: app.master_key.seal(Purpose::SignIns, &state_hash, verifier.expose().as_bytes()),
+        sealed_verifier: app.master_key.seal(KeyPurpose::SignIns, &state_hash, verifier.expose().as_bytes()),
         return_to: back.as_str().to_owned(),
         expires_at: app.clock.now() + SIGN_IN_LIFE,
     };
@@ -108,12 +108,12 @@ pub(in crate::pages) async fn finish(
     if !is_same || sign_in.expires_at <= app.clock.now() {
         return Ok(not_started_here());
     }
-    let back = OwnPath::parse(&sign_in.return_to);
+    let back = ConsolePath::parse(&sign_in.return_to);
     let Some(code) = callback.code.filter(|_| callback.error.is_none()) else {
         return Ok(declined(&app, &back, callback.error.as_deref()));
     };
     // Fails if the master key was rotated in between.
-    let Ok(verifier) = app.master_key.open(Purpose::SignIns, &state_hash, &sign_in.sealed_verifier) else {
+    let Ok(verifier) = app.master_key.open(KeyPurpose::SignIns, &state_hash, &sign_in.sealed_verifier) else {
         return Ok(not_started_here());
     };
     let verifier = String::from_utf8(verifier).map_err(ApiError::internal)?;
@@ -125,9 +125,9 @@ pub(in crate::pages) async fn finish(
         return Ok(not_started_here());
     };
     let mut tx = app.db.begin().await?;
-    let user = codehost::admit(&mut tx, &app.master_key, person, app.clock.now()).await?;
+    let user = codehost::admit_user(&mut tx, &app.master_key, person, app.clock.now()).await?;
     // Let the cookie expire by itself: another tab may be on its way back.
-    let answer = begin_session(&app, &mut tx, &user, &headers, &back).await?;
+    let answer = start_session(&app, &mut tx, &user, &headers, &back).await?;
     tx.commit().await?;
     Ok(answer)
 }
@@ -139,21 +139,21 @@ fn code_host_failed(error: CodeHostError) -> ApiError {
 
 /// The page for a state that is unknown, used, expired or another browser's, without saying which.
 fn not_started_here() -> Response {
-    let page = Message {
+    let page = MessagePage {
         title: "Please sign in again",
         sentence: "This sign-in was not begun in this browser, took longer than fifteen minutes, or was finished already. \
                    Nothing has changed.",
-        link: Some(Link { href: paths::SIGN_IN, label: "Sign in", is_button: true }),
+        link: Some(PageLink { href: paths::SIGN_IN, label: "Sign in", is_button: true }),
     };
     html::page(StatusCode::BAD_REQUEST, &page)
 }
 
-fn declined(app: &App, back: &OwnPath, error: Option<&str>) -> Response {
+fn declined(app: &App, back: &ConsolePath, error: Option<&str>) -> Response {
     let name = app.code_host.name();
     let sentence = match error {
         Some("access_denied") => format!("You said no at {name}, so you are not signed in. Nothing has changed."),
         _ => format!("{name} did not sign you in. Nothing has changed."),
     };
-    let link = Link { href: &sign_in_path(back, true), label: "Try again", is_button: true };
-    html::page(StatusCode::FORBIDDEN, &Message { title: "Not signed in", sentence: &sentence, link: Some(link) })
+    let link = PageLink { href: &sign_in_path(back, true), label: "Try again", is_button: true };
+    html::page(StatusCode::FORBIDDEN, &MessagePage { title: "Not signed in", sentence: &sentence, link: Some(link) })
 }

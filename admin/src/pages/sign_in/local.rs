@@ -11,12 +11,12 @@ use axum::{
 use config::CodeHostKind;
 use serde::Deserialize;
 
-use super::{begin_session, gated_origin};
+use super::{gated_origin, start_session};
 use crate::{
-    addresses::{OwnPath, paths},
+    addresses::{ConsolePath, paths},
     app::App,
     auth::{
-        operator::{self, Guess},
+        operator::{self, SecretCheck},
         session,
     },
     codehost::{self, SignedIn, local},
@@ -29,7 +29,7 @@ use crate::{
 
 /// The fields of the form. Not `Debug`, because they contain a secret.
 #[derive(Deserialize)]
-struct Form {
+struct LocalSignInForm {
     #[serde(default)]
     login: String,
     #[serde(default)]
@@ -40,7 +40,7 @@ struct Form {
 
 #[derive(Template)]
 #[template(path = "sign_in/local.html")]
-struct SignInPage<'a> {
+struct LocalSignInPage<'a> {
     return_to: &'a str,
     /// The host of the site that the person wants to see.
     gated_host: Option<String>,
@@ -59,39 +59,45 @@ pub(in crate::pages) async fn submit(
         return Err(ApiError::not_found("page").into());
     }
     // Otherwise another site could sign a visitor in as somebody else, and read what they publish here.
-    if !session::is_consoles_own(&app, &Method::POST, &headers) {
+    if !session::is_from_console(&app, &Method::POST, &headers) {
         return Ok(session::foreign_form());
     }
     let body = read_body(body).await?;
-    let home = OwnPath::home();
-    let Ok(filled) = serde_urlencoded::from_bytes::<Form>(&body) else {
-        return Ok(form(&app, StatusCode::BAD_REQUEST, &home, "", Some("The form is incomplete; send it again.")));
+    let home = ConsolePath::home();
+    let Ok(filled) = serde_urlencoded::from_bytes::<LocalSignInForm>(&body) else {
+        return Ok(form_page(&app, StatusCode::BAD_REQUEST, &home, "", Some("The form is incomplete; send it again.")));
     };
-    let back = OwnPath::parse(&filled.return_to);
-    let refused = |status, reason: &str| Ok(form(&app, status, &back, &filled.login, Some(reason)));
+    let back = ConsolePath::parse(&filled.return_to);
+    let refused = |status, reason: &str| Ok(form_page(&app, status, &back, &filled.login, Some(reason)));
     // Checked before the secret, so that a typo does not count as a guess.
     let identity = match local::identity(&filled.login) {
         Ok(identity) => identity,
         Err(invalid) => return refused(StatusCode::BAD_REQUEST, &format!("{invalid}.")),
     };
-    match operator::guess(&app, client, &filled.secret).await {
-        Guess::Right => {}
-        Guess::Wrong => return refused(StatusCode::FORBIDDEN, "The operator's secret is wrong."),
-        Guess::TooMany => {
+    match operator::check_secret(&app, client, &filled.secret).await {
+        SecretCheck::Right => {}
+        SecretCheck::Wrong => return refused(StatusCode::FORBIDDEN, "The operator's secret is wrong."),
+        SecretCheck::TooMany => {
             let reason = "Too many wrong secrets from your address; please try again in ten minutes.";
             return refused(StatusCode::TOO_MANY_REQUESTS, reason);
         }
     }
     let mut tx = app.db.begin().await?;
     let person = SignedIn { identity, grant: None };
-    let user = codehost::admit(&mut tx, &app.master_key, person, app.clock.now()).await?;
-    let answer = begin_session(&app, &mut tx, &user, &headers, &back).await?;
+    let user = codehost::admit_user(&mut tx, &app.master_key, person, app.clock.now()).await?;
+    let answer = start_session(&app, &mut tx, &user, &headers, &back).await?;
     tx.commit().await?;
     Ok(answer)
 }
 
 /// Returns the sign-in page with `login` filled in and the last attempt's error.
-pub(super) fn form(app: &App, status: StatusCode, back: &OwnPath, login: &str, error: Option<&str>) -> Response {
-    let page = SignInPage { return_to: back.as_str(), gated_host: back.gated_host(), login, error };
+pub(super) fn form_page(
+    app: &App,
+    status: StatusCode,
+    back: &ConsolePath,
+    login: &str,
+    error: Option<&str>,
+) -> Response {
+    let page = LocalSignInPage { return_to: back.as_str(), gated_host: back.gated_host(), login, error };
     html::page_with_forms_to(gated_origin(app, back).as_deref(), status, &page)
 }

@@ -18,7 +18,7 @@ use sqlx::PgConnection;
 
 use super::PageError;
 use crate::{
-    addresses::{OwnPath, paths, with_back},
+    addresses::{ConsolePath, paths, with_return_path},
     app::App,
     auth::{WebUser, session},
     extract::Query,
@@ -40,12 +40,12 @@ pub(super) async fn show(
     headers: HeaderMap,
     Query(query): Query<SignInQuery>,
 ) -> Result<Response, PageError> {
-    let back = OwnPath::parse(&query.return_to);
+    let back = ConsolePath::parse(&query.return_to);
     if query.switch.is_none() && WebUser::find(&app, &headers).await?.is_some() {
         return Ok(html::see_other(&app.console.url(&back)));
     }
     Ok(match app.config.code_host.kind {
-        CodeHostKind::Local => local::form(&app, StatusCode::OK, &back, "", None),
+        CodeHostKind::Local => local::form_page(&app, StatusCode::OK, &back, "", None),
         CodeHostKind::Github if app.config.code_host.client_id.is_empty() => html::message(
             StatusCode::SERVICE_UNAVAILABLE,
             "Not set up yet",
@@ -58,33 +58,33 @@ pub(super) async fn show(
             "Signing in here needs `code_host.client_secret`, which the operator has not set. Until then \
              `svc login` signs you in.",
         ),
-        CodeHostKind::Github => code_host::offer(&app, &back, query.switch.is_some()),
+        CodeHostKind::Github => code_host::sign_in_page(&app, &back, query.switch.is_some()),
     })
 }
 
 /// Starts a session for `user` in this browser, and returns the redirect to `back`.
-async fn begin_session(
+async fn start_session(
     app: &App,
     conn: &mut PgConnection,
     user: &User,
     headers: &HeaderMap,
-    back: &OwnPath,
+    back: &ConsolePath,
 ) -> Result<Response, PageError> {
-    let cookie = session::begin(conn, app, user, headers).await?;
+    let cookie = session::start_session(conn, app, user, headers).await?;
     let mut answer = html::see_other(&app.console.url(back));
     answer.headers_mut().append(header::SET_COOKIE, cookie);
     Ok(answer)
 }
 
 /// Returns the site's origin if sign-in leads through its gate: the page's policy also applies to a form's redirects.
-fn gated_origin(app: &App, back: &OwnPath) -> Option<String> {
+fn gated_origin(app: &App, back: &ConsolePath) -> Option<String> {
     let host = back.gated_host()?;
     let is_name = host.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'.');
     is_name.then(|| app.console.site_origin(&host))
 }
 
 /// Returns the path of the sign-in page, which redirects to `back` afterwards; `switch` asks for another account.
-pub(super) fn sign_in_path(back: &OwnPath, switch: bool) -> String {
-    let path = with_back(paths::SIGN_IN, back);
+pub(super) fn sign_in_path(back: &ConsolePath, switch: bool) -> String {
+    let path = with_return_path(paths::SIGN_IN, back);
     if switch { format!("{path}&switch=1") } else { path }
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 use url::Url;
 
-use super::Mollie;
+use super::MollieProvider;
 use crate::payments::PaymentError;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -27,7 +27,7 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 const USER_AGENT: &str = concat!("svc/", env!("CARGO_PKG_VERSION"));
 
 #[derive(Deserialize)]
-struct Refusal {
+struct MollieErrorBody {
     status: Option<u16>,
     detail: Option<String>,
     title: Option<String>,
@@ -45,7 +45,7 @@ pub(super) fn client() -> anyhow::Result<Client> {
         .context("the HTTP client for Mollie")
 }
 
-impl Mollie {
+impl MollieProvider {
     pub(super) fn get(
         &self,
         call: &'static str,
@@ -74,7 +74,7 @@ impl Mollie {
     fn url(&self, call: &'static str, segments: &[&str]) -> Result<Url, PaymentError> {
         let mut url = self.api.clone();
         url.path_segments_mut()
-            .map_err(|()| odd(call, "no use of billing.mollie_url, which cannot carry a path"))?
+            .map_err(|()| unexpected_response(call, "no use of billing.mollie_url, which cannot carry a path"))?
             .pop_if_empty()
             .push(VERSION)
             .extend(segments);
@@ -96,52 +96,53 @@ pub(super) fn without_version(mut api: Url) -> Url {
 }
 
 pub(super) async fn send<T: DeserializeOwned>(call: &'static str, request: RequestBuilder) -> Result<T, PaymentError> {
-    let response = request.send().await.map_err(|error| unreachable(call, error))?;
-    let (status, pause) = (response.status(), pause(response.headers()));
+    let response = request.send().await.map_err(|error| connection_error(call, error))?;
+    let (status, pause) = (response.status(), retry_after(response.headers()));
     let body = body(call, response).await?;
     if !status.is_success() {
         return Err(failure(call, status, pause, &body));
     }
     // Serde's own message is left out, because it quotes the input.
-    serde_json::from_slice(&body).map_err(|error| odd(call, &format!("not the JSON expected ({:?})", error.classify())))
+    serde_json::from_slice(&body)
+        .map_err(|error| unexpected_response(call, &format!("not the JSON expected ({:?})", error.classify())))
 }
 
-pub(super) fn odd(call: &'static str, what: &str) -> PaymentError {
+pub(super) fn unexpected_response(call: &'static str, what: &str) -> PaymentError {
     PaymentError::Unavailable { reason: format!("{call}: {what}"), retry_after: None }
 }
 
 fn failure(call: &'static str, status: StatusCode, pause: Option<Duration>, body: &[u8]) -> PaymentError {
     let unavailable = |retry_after: Option<Duration>| PaymentError::Unavailable {
-        reason: format!("{call}: {status}: {}", sentence(body)),
+        reason: format!("{call}: {status}: {}", error_message(body)),
         retry_after,
     };
     match status {
         StatusCode::TOO_MANY_REQUESTS => unavailable(Some(pause.unwrap_or(RATE_LIMIT_PAUSE))),
-        StatusCode::NOT_FOUND | StatusCode::GONE if is_mollies(status, body) => PaymentError::Unknown,
+        StatusCode::NOT_FOUND | StatusCode::GONE if is_mollie_error(status, body) => PaymentError::Unknown,
         // A page of something else, such as a proxy, tells nothing about payments. A wrong or insufficient API key is
         // for the operator to correct, and not the payer's failure.
         StatusCode::NOT_FOUND | StatusCode::GONE | StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
             unavailable(None)
         }
-        status if status.is_client_error() && !is_passing(status) => {
-            PaymentError::Refused(format!("{call}: {status}: {}", sentence(body)))
+        status if status.is_client_error() && !is_temporary(status) => {
+            PaymentError::Refused(format!("{call}: {status}: {}", error_message(body)))
         }
         _ => unavailable(pause),
     }
 }
 
 /// Returns whether a retry may succeed: the call is still being processed, or arrived too slowly.
-fn is_passing(status: StatusCode) -> bool {
+fn is_temporary(status: StatusCode) -> bool {
     matches!(status, StatusCode::CONFLICT | StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY)
 }
 
 /// Returns whether the body of an error repeats its status, as Mollie's do.
-fn is_mollies(status: StatusCode, body: &[u8]) -> bool {
-    serde_json::from_slice::<Refusal>(body).is_ok_and(|refusal| refusal.status == Some(status.as_u16()))
+fn is_mollie_error(status: StatusCode, body: &[u8]) -> bool {
+    serde_json::from_slice::<MollieErrorBody>(body).is_ok_and(|refusal| refusal.status == Some(status.as_u16()))
 }
 
-fn sentence(body: &[u8]) -> String {
-    let Ok(refusal) = serde_json::from_slice::<Refusal>(body) else { return "no reason given".to_owned() };
+fn error_message(body: &[u8]) -> String {
+    let Ok(refusal) = serde_json::from_slice::<MollieErrorBody>(body) else { return "no reason given".to_owned() };
     let words = refusal.detail.or(refusal.title).unwrap_or_else(|| "no reason given".to_owned());
     let field = refusal.field.map(|field| format!(" ({field})")).unwrap_or_default();
     format!("{words}{field}").chars().filter(|c| !c.is_control()).take(SENTENCE_CHARS).collect()
@@ -149,9 +150,9 @@ fn sentence(body: &[u8]) -> String {
 
 async fn body(call: &'static str, mut response: Response) -> Result<Vec<u8>, PaymentError> {
     let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| unreachable(call, error))? {
+    while let Some(chunk) = response.chunk().await.map_err(|error| connection_error(call, error))? {
         if body.len() + chunk.len() > ANSWER_MAX {
-            return Err(odd(call, "an answer that is too large"));
+            return Err(unexpected_response(call, "an answer that is too large"));
         }
         body.extend_from_slice(&chunk);
     }
@@ -159,7 +160,7 @@ async fn body(call: &'static str, mut response: Response) -> Result<Vec<u8>, Pay
 }
 
 /// Returns the error of a failed connection. The URL holds only ids, and is left out nevertheless.
-fn unreachable(call: &'static str, error: reqwest::Error) -> PaymentError {
+fn connection_error(call: &'static str, error: reqwest::Error) -> PaymentError {
     let error = error.without_url();
     let mut reason = format!("{call}: {error}");
     let mut source = error.source();
@@ -171,7 +172,7 @@ fn unreachable(call: &'static str, error: reqwest::Error) -> PaymentError {
     PaymentError::Unavailable { reason, retry_after: None }
 }
 
-fn pause(headers: &HeaderMap) -> Option<Duration> {
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds = headers.get(header::RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
     Some(Duration::from_secs(seconds).min(LONGEST_PAUSE))
 }
@@ -234,7 +235,7 @@ mod tests {
         assert_eq!(pause_of(429, None), Some(RATE_LIMIT_PAUSE));
         assert_eq!(pause_of(503, Some(7)), Some(Duration::from_secs(7)));
         let of = |value: &'static str| {
-            pause(&HeaderMap::from_iter([(header::RETRY_AFTER, http::HeaderValue::from_static(value))]))
+            retry_after(&HeaderMap::from_iter([(header::RETRY_AFTER, http::HeaderValue::from_static(value))]))
         };
         assert_eq!(of("100000"), Some(LONGEST_PAUSE));
         assert_eq!(of("Wed, 21 Oct 2026 07:28:00 GMT"), None);
@@ -242,9 +243,9 @@ mod tests {
 
     #[test]
     fn odd_bodies_of_errors_are_no_reason() {
-        assert_eq!(sentence(b"<html>"), "no reason given");
-        assert_eq!(sentence(b"{}"), "no reason given");
-        assert_eq!(sentence(b"{\"detail\":\"a\\nb\"}"), "ab");
-        assert_eq!(sentence(format!("{{\"detail\":\"{}\"}}", "x".repeat(9_000)).as_bytes()).len(), SENTENCE_CHARS);
+        assert_eq!(error_message(b"<html>"), "no reason given");
+        assert_eq!(error_message(b"{}"), "no reason given");
+        assert_eq!(error_message(b"{\"detail\":\"a\\nb\"}"), "ab");
+        assert_eq!(error_message(format!("{{\"detail\":\"{}\"}}", "x".repeat(9_000)).as_bytes()).len(), SENTENCE_CHARS);
     }
 }

@@ -17,9 +17,10 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use url::{Host, Url};
 
-use self::wire::{Amount, MandateList, PaymentList, WireCustomer, WirePayment, WireRefund};
+use self::wire::{MandateList, PaymentList, WireAmount, WireCustomer, WirePayment, WireRefund};
 use super::{
-    Mandate, PaymentError, PaymentOrder, PaymentProvider, ProviderKind, ProviderPayment, ProviderReversal, RefundOrder,
+    MandateState, PaymentError, PaymentOrder, PaymentProvider, ProviderKind, ProviderPayment, ProviderReversal,
+    RefundOrder,
 };
 
 /// The age up to which the idempotency key alone protects a repeated order: Mollie remembers keys only for a short
@@ -32,14 +33,14 @@ const PER_PAGE: &str = "250";
 const KEY_PREFIXES: [&str; 2] = ["live_", "test_"];
 
 /// Mollie as a payment provider.
-pub struct Mollie {
+pub struct MollieProvider {
     client: Client,
     api: Url,
     key: SecretString,
     clock: Clock,
 }
 
-impl Mollie {
+impl MollieProvider {
     /// Creates the configured provider. Fails if the key is missing, or would be sent unencrypted.
     pub fn new(billing: &config::Billing, clock: Clock) -> anyhow::Result<Self> {
         let key = billing.mollie_api_key.as_deref().unwrap_or_default().trim();
@@ -71,7 +72,7 @@ impl Mollie {
 }
 
 #[async_trait]
-impl PaymentProvider for Mollie {
+impl PaymentProvider for MollieProvider {
     fn kind(&self) -> ProviderKind {
         ProviderKind::Mollie
     }
@@ -93,7 +94,7 @@ impl PaymentProvider for Mollie {
         // Hash the whole body: a customer whose name has changed meanwhile is a different request.
         let key = hex::encode(Sha256::digest(body.to_string()));
         let customer: WireCustomer = call::send(CALL, self.post(CALL, &["customers"], &key, &body)?).await?;
-        wire::id(CALL, customer.id)
+        wire::check_id(CALL, customer.id)
     }
 
     async fn create_payment(&self, order: &PaymentOrder<'_>) -> Result<ProviderPayment, PaymentError> {
@@ -107,7 +108,7 @@ impl PaymentProvider for Mollie {
         let request = self.post(CALL, &["payments"], order.id.as_str(), &body)?;
         let payment = call::send::<WirePayment>(CALL, request).await?.read(CALL)?;
         if payment.order.as_ref() != Some(order.id) {
-            return Err(call::odd(CALL, "another order's payment"));
+            return Err(call::unexpected_response(CALL, "another order's payment"));
         }
         Ok(payment)
     }
@@ -117,7 +118,7 @@ impl PaymentProvider for Mollie {
         let request = self.get(CALL, &["payments", provider_id], ("embed", "refunds,chargebacks"))?;
         let payment = call::send::<WirePayment>(CALL, request).await?.read(CALL)?;
         if payment.id != provider_id {
-            return Err(call::odd(CALL, "another payment"));
+            return Err(call::unexpected_response(CALL, "another payment"));
         }
         Ok(payment)
     }
@@ -130,13 +131,13 @@ impl PaymentProvider for Mollie {
         const CALL: &str = "GET /v2/customers/{id}/payments";
         let request = self.get(CALL, &["customers", customer_id, "payments"], ("limit", PER_PAGE))?;
         let listed: PaymentList = call::send(CALL, request).await?;
-        match listed.id_of(order) {
+        match listed.find_id(order) {
             Some(id) => self.payment(id).await.map(Some),
             None => Ok(None),
         }
     }
 
-    async fn mandate(&self, customer_id: &str) -> Result<Mandate, PaymentError> {
+    async fn mandate(&self, customer_id: &str) -> Result<MandateState, PaymentError> {
         const CALL: &str = "GET /v2/customers/{id}/mandates";
         let request = self.get(CALL, &["customers", customer_id, "mandates"], ("limit", PER_PAGE))?;
         call::send::<MandateList>(CALL, request).await?.read(CALL)
@@ -152,7 +153,7 @@ impl PaymentProvider for Mollie {
             }
         }
         let body = json!({
-            "amount": Amount::from(refund.total),
+            "amount": WireAmount::from(refund.total),
             "description": bounded(refund.description, DESCRIPTION_CHARS),
             "metadata": { "reversal_id": refund.id.as_str() },
         });

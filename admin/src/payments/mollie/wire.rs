@@ -5,15 +5,15 @@ use domain::{
     PaymentId,
     billing::{
         Cents,
-        payment::{PaymentState, Reversal, ReversalState, Sequence},
+        payment::{PaymentSequence, PaymentState, ReversalKind, ReversalState},
     },
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use url::Url;
 
-use super::call::odd;
-use crate::payments::{Mandate, PaymentError, PaymentOrder, ProviderPayment, ProviderReversal};
+use super::call::unexpected_response;
+use crate::payments::{MandateState, PaymentError, PaymentOrder, ProviderPayment, ProviderReversal};
 
 const CURRENCY: &str = "EUR";
 const EURO_DIGITS: usize = 10;
@@ -21,7 +21,7 @@ const ID_CHARS: usize = 100;
 const REASON_CHARS: usize = 200;
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Amount {
+pub(super) struct WireAmount {
     currency: String,
     value: String,
 }
@@ -30,7 +30,7 @@ pub(super) struct Amount {
 pub(super) struct WirePayment {
     id: String,
     status: String,
-    amount: Amount,
+    amount: WireAmount,
     method: Option<String>,
     #[serde(default)]
     metadata: Value,
@@ -39,23 +39,23 @@ pub(super) struct WirePayment {
     #[serde(default)]
     details: Value,
     #[serde(default, rename = "_links")]
-    links: Links,
+    links: PaymentLinks,
     #[serde(default, rename = "_embedded")]
-    embedded: Embedded,
+    embedded: EmbeddedReversals,
 }
 
 #[derive(Default, Deserialize)]
-struct Links {
-    checkout: Option<Link>,
+struct PaymentLinks {
+    checkout: Option<PaymentLink>,
 }
 
 #[derive(Deserialize)]
-struct Link {
+struct PaymentLink {
     href: String,
 }
 
 #[derive(Default, Deserialize)]
-struct Embedded {
+struct EmbeddedReversals {
     #[serde(default)]
     refunds: Vec<WireRefund>,
     #[serde(default)]
@@ -65,7 +65,7 @@ struct Embedded {
 #[derive(Deserialize)]
 pub(super) struct WireRefund {
     id: String,
-    amount: Amount,
+    amount: WireAmount,
     status: String,
     #[serde(default)]
     metadata: Value,
@@ -74,7 +74,7 @@ pub(super) struct WireRefund {
 #[derive(Deserialize)]
 struct WireChargeback {
     id: String,
-    amount: Amount,
+    amount: WireAmount,
     #[serde(rename = "reversedAt")]
     reversed_at: Option<String>,
 }
@@ -87,16 +87,16 @@ pub(super) struct WireCustomer {
 #[derive(Deserialize)]
 pub(super) struct PaymentList {
     #[serde(rename = "_embedded")]
-    embedded: Payments,
+    embedded: EmbeddedPayments,
 }
 
 #[derive(Deserialize)]
-struct Payments {
-    payments: Vec<Listed>,
+struct EmbeddedPayments {
+    payments: Vec<ListedPayment>,
 }
 
 #[derive(Deserialize)]
-struct Listed {
+struct ListedPayment {
     id: String,
     #[serde(default)]
     metadata: Value,
@@ -105,11 +105,11 @@ struct Listed {
 #[derive(Deserialize)]
 pub(super) struct MandateList {
     #[serde(rename = "_embedded")]
-    embedded: Mandates,
+    embedded: EmbeddedMandates,
 }
 
 #[derive(Deserialize)]
-struct Mandates {
+struct EmbeddedMandates {
     mandates: Vec<WireMandate>,
 }
 
@@ -118,24 +118,24 @@ struct WireMandate {
     status: String,
 }
 
-impl From<Cents> for Amount {
+impl From<Cents> for WireAmount {
     fn from(cents: Cents) -> Self {
         Self { currency: CURRENCY.to_owned(), value: cents.decimal() }
     }
 }
 
-impl Amount {
+impl WireAmount {
     /// Parses the amount exactly: digits, a point, two digits.
     fn read(&self, call: &'static str) -> Result<Cents, PaymentError> {
         if self.currency != CURRENCY {
-            return Err(odd(call, "an amount in another currency"));
+            return Err(unexpected_response(call, "an amount in another currency"));
         }
         let parts = self.value.split_once('.').filter(|(euros, cents)| {
             let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
             (1..=EURO_DIGITS).contains(&euros.len()) && cents.len() == 2 && are_digits(euros) && are_digits(cents)
         });
         let cents = parts.and_then(|(euros, cents)| format!("{euros}{cents}").parse().ok());
-        cents.map(Cents).ok_or_else(|| odd(call, "an amount that is no decimal number with two digits"))
+        cents.map(Cents).ok_or_else(|| unexpected_response(call, "an amount that is no decimal number with two digits"))
     }
 }
 
@@ -148,11 +148,11 @@ impl WirePayment {
             "failed" => PaymentState::Failed,
             "canceled" => PaymentState::Canceled,
             "expired" => PaymentState::Expired,
-            _ => return Err(odd(call, "an unknown status of a payment")),
+            _ => return Err(unexpected_response(call, "an unknown status of a payment")),
         };
         let checkout_url = self.links.checkout.map(|link| {
             let url = link.href.parse().ok().filter(|url: &Url| matches!(url.scheme(), "https" | "http"));
-            url.ok_or_else(|| odd(call, "a checkout page that is no address"))
+            url.ok_or_else(|| unexpected_response(call, "a checkout page that is no address"))
         });
         let mut reversals = Vec::new();
         for refund in self.embedded.refunds {
@@ -162,8 +162,8 @@ impl WirePayment {
             reversals.push(chargeback.read(call)?);
         }
         Ok(ProviderPayment {
-            id: id(call, self.id)?,
-            order: noted(&self.metadata, "intent_id"),
+            id: check_id(call, self.id)?,
+            order: metadata_id(&self.metadata, "intent_id"),
             state,
             total: self.amount.read(call)?,
             method: self.method,
@@ -180,12 +180,12 @@ impl WireRefund {
             "queued" | "pending" | "processing" => ReversalState::Pending,
             "refunded" => ReversalState::Done,
             "failed" | "canceled" => ReversalState::Canceled,
-            _ => return Err(odd(call, "an unknown status of a refund")),
+            _ => return Err(unexpected_response(call, "an unknown status of a refund")),
         };
         Ok(ProviderReversal {
-            id: id(call, self.id)?,
-            order: noted(&self.metadata, "reversal_id"),
-            kind: Reversal::Refund,
+            id: check_id(call, self.id)?,
+            order: metadata_id(&self.metadata, "reversal_id"),
+            kind: ReversalKind::Refund,
             total: self.amount.read(call)?,
             state,
         })
@@ -196,26 +196,27 @@ impl WireChargeback {
     fn read(self, call: &'static str) -> Result<ProviderReversal, PaymentError> {
         let state = if self.reversed_at.is_some() { ReversalState::Canceled } else { ReversalState::Done };
         let total = self.amount.read(call)?;
-        Ok(ProviderReversal { id: id(call, self.id)?, order: None, kind: Reversal::Chargeback, total, state })
+        Ok(ProviderReversal { id: check_id(call, self.id)?, order: None, kind: ReversalKind::Chargeback, total, state })
     }
 }
 
 impl PaymentList {
-    pub(super) fn id_of(&self, order: &PaymentId) -> Option<&str> {
-        let is_ordered = |listed: &&Listed| noted::<PaymentId>(&listed.metadata, "intent_id").as_ref() == Some(order);
+    pub(super) fn find_id(&self, order: &PaymentId) -> Option<&str> {
+        let is_ordered =
+            |listed: &&ListedPayment| metadata_id::<PaymentId>(&listed.metadata, "intent_id").as_ref() == Some(order);
         self.embedded.payments.iter().find(is_ordered).map(|listed| &*listed.id)
     }
 }
 
 impl MandateList {
-    pub(super) fn read(self, call: &'static str) -> Result<Mandate, PaymentError> {
-        let mut best = Mandate::Missing;
+    pub(super) fn read(self, call: &'static str) -> Result<MandateState, PaymentError> {
+        let mut best = MandateState::Missing;
         for mandate in self.embedded.mandates {
             match (mandate.status.as_str(), best) {
-                ("valid", _) => best = Mandate::Valid,
-                ("pending", Mandate::Missing) => best = Mandate::Pending,
+                ("valid", _) => best = MandateState::Valid,
+                ("pending", MandateState::Missing) => best = MandateState::Pending,
                 ("pending" | "invalid", _) => {}
-                _ => return Err(odd(call, "an unknown status of a mandate")),
+                _ => return Err(unexpected_response(call, "an unknown status of a mandate")),
             }
         }
         Ok(best)
@@ -224,31 +225,31 @@ impl MandateList {
 
 pub(super) fn order(order: &PaymentOrder<'_>, description: &str) -> Value {
     let mut body = json!({
-        "amount": Amount::from(order.total),
+        "amount": WireAmount::from(order.total),
         "description": description,
         "webhookUrl": order.webhook_url.as_str(),
         "customerId": order.customer_id,
         "metadata": { "intent_id": order.id.as_str() },
     });
     match order.sequence {
-        Sequence::First => {
+        PaymentSequence::First => {
             body["sequenceType"] = "first".into();
             body["redirectUrl"] = order.redirect_url.as_str().into();
         }
         // The payer is absent and cannot return.
-        Sequence::Recurring => body["sequenceType"] = "recurring".into(),
+        PaymentSequence::Recurring => body["sequenceType"] = "recurring".into(),
     }
     body
 }
 
 /// Checks an id, because it is stored, logged and put into URLs.
-pub(super) fn id(call: &'static str, id: String) -> Result<String, PaymentError> {
+pub(super) fn check_id(call: &'static str, id: String) -> Result<String, PaymentError> {
     let is_plain = (1..=ID_CHARS).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-    if is_plain { Ok(id) } else { Err(odd(call, "an id that is none")) }
+    if is_plain { Ok(id) } else { Err(unexpected_response(call, "an id that is none")) }
 }
 
 /// Reads an id of ours from Mollie's metadata. Payments created by others have none, or something else there.
-fn noted<T: std::str::FromStr>(metadata: &Value, field: &str) -> Option<T> {
+fn metadata_id<T: std::str::FromStr>(metadata: &Value, field: &str) -> Option<T> {
     metadata.get(field)?.as_str()?.parse().ok()
 }
 
@@ -294,7 +295,7 @@ mod tests {
     #[test]
     fn amounts_are_read_to_the_cent_or_not_at_all() {
         let read = |currency: &str, value: &str| {
-            Amount { currency: currency.to_owned(), value: value.to_owned() }.read("X").ok().map(|cents| cents.0)
+            WireAmount { currency: currency.to_owned(), value: value.to_owned() }.read("X").ok().map(|cents| cents.0)
         };
         for (text, cents) in [
             ("12.34", 1_234),
@@ -312,7 +313,7 @@ mod tests {
         }
         assert_eq!(read("USD", "12.34"), None);
         assert_eq!(read("eur", "12.34"), None);
-        let written = Amount::from(Cents(5));
+        let written = WireAmount::from(Cents(5));
         assert_eq!((written.currency.as_str(), written.value.as_str()), ("EUR", "0.05"));
     }
 
@@ -334,7 +335,7 @@ mod tests {
         let states: Vec<ReversalState> = found.iter().map(|reversal| reversal.state).collect();
         assert_eq!(states, [Pending, Pending, Done, Canceled, Canceled, Done, Canceled]);
         assert_eq!(found[0].order.as_ref().unwrap().as_str(), "rev_0123456789abcdefghij");
-        assert_eq!((found[5].kind, found[5].total, &found[5].order), (Reversal::Chargeback, Cents(1_234), &None));
+        assert_eq!((found[5].kind, found[5].total, &found[5].order), (ReversalKind::Chargeback, Cents(1_234), &None));
         let odd = json!({ "_embedded": { "refunds": [refund("re_1", "lost")] } });
         assert!(payment(&odd).is_err());
     }
@@ -380,10 +381,10 @@ mod tests {
             let list = json!({ "count": states.len(), "_embedded": { "mandates": mandates } });
             serde_json::from_value::<MandateList>(list).unwrap().read("X").ok()
         };
-        assert_eq!(of(&[]), Some(Mandate::Missing));
-        assert_eq!(of(&["invalid"]), Some(Mandate::Missing));
-        assert_eq!(of(&["invalid", "pending"]), Some(Mandate::Pending));
-        assert_eq!(of(&["pending", "valid", "pending", "invalid"]), Some(Mandate::Valid));
+        assert_eq!(of(&[]), Some(MandateState::Missing));
+        assert_eq!(of(&["invalid"]), Some(MandateState::Missing));
+        assert_eq!(of(&["invalid", "pending"]), Some(MandateState::Pending));
+        assert_eq!(of(&["pending", "valid", "pending", "invalid"]), Some(MandateState::Valid));
         assert_eq!(of(&["valid", "odd"]), None);
     }
 }

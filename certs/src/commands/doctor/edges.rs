@@ -8,7 +8,7 @@ use std::{
 };
 
 use config::Config;
-use db::certificates::{self, Listed};
+use db::certificates::{self, ListedCertificate};
 use domain::{CertificateId, Clock, Timestamp, certificates::CertificateSource, hostname::is_within};
 use rustls::{
     ClientConfig, DigitallySignedStruct, Error as TlsError, SignatureScheme,
@@ -20,7 +20,7 @@ use sqlx::PgPool;
 use tokio::{net::TcpStream, time::timeout};
 use tokio_rustls::TlsConnector;
 
-use super::{Finding, wrong};
+use super::{DoctorFinding, failed};
 
 const WITHIN: Duration = Duration::from_secs(5);
 const ADDRESSES: usize = 16;
@@ -30,17 +30,17 @@ const CERTIFICATES: i64 = 16;
 const LABEL: &str = "svc-doctor";
 
 /// A name, and the certificate that should be presented for it.
-struct Wanted {
+struct ExpectedCertificate {
     name: String,
     id: CertificateId,
     leaf: CertificateDer<'static>,
 }
 
-pub(super) async fn check(config: &Config, db: &PgPool) -> Finding {
-    let wanted = match wanted(db, Clock::system().now()).await {
+pub(super) async fn check(config: &Config, db: &PgPool) -> DoctorFinding {
+    let wanted = match expected_certificates(db, Clock::system().now()).await {
         Ok(wanted) if wanted.is_empty() => return Ok("nothing to show: no certificate is stored".to_owned()),
         Ok(wanted) => wanted,
-        Err(error) => return wrong(error.to_string(), "see `database`"),
+        Err(error) => return failed(error.to_string(), "see `database`"),
     };
     let addresses = addresses(config).await;
     let target = config.site.addresses().dns_target().to_owned();
@@ -49,8 +49,8 @@ pub(super) async fn check(config: &Config, db: &PgPool) -> Finding {
     }
     let (port, mut flaws) = (config.acme.probe_port, Vec::new());
     for address in &addresses {
-        for Wanted { name, id, leaf } in &wanted {
-            match timeout(WITHIN, shown(*address, port, name)).await {
+        for ExpectedCertificate { name, id, leaf } in &wanted {
+            match timeout(WITHIN, presented_certificate(*address, port, name)).await {
                 Ok(Ok(shown)) if shown == *leaf => {}
                 Ok(Ok(_)) => flaws.push(format!("{address} shows another certificate of {name} than {id}")),
                 Ok(Err(error)) => flaws.push(format!("{address} shows no certificate of {name} ({error})")),
@@ -69,7 +69,7 @@ pub(super) async fn check(config: &Config, db: &PgPool) -> Finding {
         [first, more @ ..] => (first, more.len()),
     };
     let more = if more == 0 { String::new() } else { format!(", and {more} more") };
-    wrong(
+    failed(
         format!("{first}{more}"),
         "does an edge run there that reaches Postgres and Redis, and does nothing else answer at that address? An \
          edge that is restarted reads everything anew",
@@ -77,8 +77,8 @@ pub(super) async fn check(config: &Config, db: &PgPool) -> Finding {
 }
 
 /// Returns the names of stored certificates, each with the certificate that edges should present.
-async fn wanted(db: &PgPool, now: Timestamp) -> Result<Vec<Wanted>, sqlx::Error> {
-    let valid = Listed {
+async fn expected_certificates(db: &PgPool, now: Timestamp) -> Result<Vec<ExpectedCertificate>, sqlx::Error> {
+    let valid = ListedCertificate {
         id: CertificateId::new(now),
         names: Vec::new(),
         chain_pem: String::new(),
@@ -95,9 +95,9 @@ async fn wanted(db: &PgPool, now: Timestamp) -> Result<Vec<Wanted>, sqlx::Error>
     for name in names {
         let covering = [Some(name.clone()), name.split_once('.').map(|(_, parent)| format!("*.{parent}"))];
         let covering: Vec<String> = covering.into_iter().flatten().collect();
-        let Some(certificate) = certificates::covering(db, &covering, now).await? else { continue };
+        let Some(certificate) = certificates::find_covering(db, &covering, now).await? else { continue };
         if let Ok(leaf) = CertificateDer::from_pem_slice(certificate.chain_pem.as_bytes()) {
-            wanted.push(Wanted { name, id: certificate.id, leaf });
+            wanted.push(ExpectedCertificate { name, id: certificate.id, leaf });
         }
     }
     Ok(wanted)
@@ -114,12 +114,12 @@ async fn addresses(config: &Config) -> BTreeSet<IpAddr> {
 }
 
 /// Returns the certificate that an address presents for `name`, trusted or not.
-async fn shown(address: IpAddr, port: u16, name: &str) -> anyhow::Result<CertificateDer<'static>> {
+async fn presented_certificate(address: IpAddr, port: u16, name: &str) -> anyhow::Result<CertificateDer<'static>> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let config = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
+        .with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(provider)))
         .with_no_client_auth();
     let stream = TcpStream::connect((address, port)).await?;
     let stream = TlsConnector::from(Arc::new(config)).connect(ServerName::try_from(name.to_owned())?, stream).await?;
@@ -129,9 +129,9 @@ async fn shown(address: IpAddr, port: u16, name: &str) -> anyhow::Result<Certifi
 
 /// Accepts any certificate whose key the peer proves to have: it is compared to the stored one afterwards.
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+struct AcceptAnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _end_entity: &CertificateDer<'_>,

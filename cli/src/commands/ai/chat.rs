@@ -5,19 +5,19 @@ use std::io::{self, IsTerminal as _, Read as _};
 use clap::Args;
 use serde_json::json;
 
-use super::{Way, at_gateway};
+use super::{GatewayOptions, with_gateway_key};
 use crate::{
-    client::gateway::{Model, Part},
+    client::gateway::{AnswerPart, GatewayModel},
     credentials::Connection,
-    failure::{Failure, Kind},
-    output::{Output, count, say},
+    failure::{Failure, FailureClass},
+    output::{Output, count, print_part},
 };
 
 /// The maximum size of a prompt from a pipe: that of the largest request that any plan may allow.
 const PROMPT_BYTES: u64 = 32 * 1024 * 1024;
 
 #[derive(Debug, Args)]
-pub(super) struct Chat {
+pub(super) struct ChatArgs {
     /// The prompt
     #[arg(value_name = "PROMPT")]
     prompt: Vec<String>,
@@ -31,13 +31,13 @@ pub(super) struct Chat {
     #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
     max_tokens: Option<u32>,
     #[command(flatten)]
-    way: Way,
+    way: GatewayOptions,
 }
 
-pub(super) async fn run(said: Chat, connection: Connection, output: Output) -> anyhow::Result<()> {
-    let Chat { prompt, model, system, max_tokens, way } = said;
-    let prompt = prompt_of(prompt.join(" "))?;
-    let (model, text, used) = at_gateway(way, connection, async |gateway| {
+pub(super) async fn run(said: ChatArgs, connection: Connection, output: Output) -> anyhow::Result<()> {
+    let ChatArgs { prompt, model, system, max_tokens, way } = said;
+    let prompt = read_prompt(prompt.join(" "))?;
+    let (model, text, used) = with_gateway_key(way, connection, async |gateway| {
         let model = match &model {
             Some(model) => model.clone(),
             None => cheapest(&gateway.models().await?)?,
@@ -46,20 +46,20 @@ pub(super) async fn run(said: Chat, connection: Connection, output: Output) -> a
         let (mut text, mut used) = (String::new(), None);
         while let Some(part) = parts.next().await? {
             match part {
-                Part::Text(words) => {
+                AnswerPart::Text(words) => {
                     if !output.is_json() {
-                        say(&words);
+                        print_part(&words);
                     }
                     text.push_str(&words);
                 }
-                Part::Used(figures) => used = Some(figures),
+                AnswerPart::Used(figures) => used = Some(figures),
             }
         }
         Ok((model, text, used))
     })
     .await?;
     if !output.is_json() && !text.ends_with('\n') {
-        say("\n");
+        print_part("\n");
     }
     if let Some(used) = used {
         let (read, written) = (count(used.prompt_tokens, "token"), count(used.completion_tokens, "token"));
@@ -71,7 +71,7 @@ pub(super) async fn run(said: Chat, connection: Connection, output: Output) -> a
     Ok(())
 }
 
-fn prompt_of(said: String) -> anyhow::Result<String> {
+fn read_prompt(said: String) -> anyhow::Result<String> {
     let mut prompt = said;
     if prompt.trim().is_empty() && !io::stdin().is_terminal() {
         prompt.clear();
@@ -87,13 +87,13 @@ fn prompt_of(said: String) -> anyhow::Result<String> {
     Ok(prompt)
 }
 
-fn cheapest(models: &[Model]) -> Result<String, Failure> {
-    let price = |model: &&Model| model.pricing.input + model.pricing.output;
+fn cheapest(models: &[GatewayModel]) -> Result<String, Failure> {
+    let price = |model: &&GatewayModel| model.pricing.input + model.pricing.output;
     // The gateway lists only models whose providers it has keys for.
-    let cheapest = models.iter().filter(|model| model.chats()).min_by(|a, b| price(a).total_cmp(&price(b)));
+    let cheapest = models.iter().filter(|model| model.is_chat_model()).min_by(|a, b| price(a).total_cmp(&price(b)));
     cheapest.map(|model| model.id.clone()).ok_or_else(|| {
         let message = "No model can be asked: the operator of the service has set no provider's API key.";
-        Failure::new(Kind::Refused, "no_models", message)
+        Failure::new(FailureClass::Refused, "no_models", message)
             .with_hint("Ask the operator; \"Operate the AI gateway\" in the guide says how a key is set.")
     })
 }

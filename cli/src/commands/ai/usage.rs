@@ -17,7 +17,7 @@ pub(super) async fn show(
     output: Output,
 ) -> anyhow::Result<()> {
     let usage = client.get::<AiUsage>(&path(org, "", month)).await?.body;
-    output.result(&usage, || drawn(&usage))
+    output.result(&usage, || format_usage(&usage))
 }
 
 pub(super) async fn show_days(
@@ -27,7 +27,7 @@ pub(super) async fn show_days(
     output: Output,
 ) -> anyhow::Result<()> {
     let used = client.get::<AiUsageDays>(&path(org, "/days", month)).await?.body;
-    output.result(&used, || drawn_days(&used))
+    output.result(&used, || format_days(&used))
 }
 
 /// Returns the API path of a person's or an organization's usage, with `below` appended.
@@ -37,7 +37,7 @@ pub(super) fn path(org: Option<OrgName>, below: &str, month: Option<Month>) -> S
     format!("{of}/usage/ai{below}{query}")
 }
 
-fn drawn(usage: &AiUsage) -> String {
+fn format_usage(usage: &AiUsage) -> String {
     let tokens = |used: &UsageTotals| used.prompt_tokens + used.completion_tokens;
     let most = usage.usage.iter().map(|model| tokens(&model.used)).max().unwrap_or(0).max(1);
     let row = |name: &str, used: &UsageTotals, bar: String| {
@@ -61,7 +61,7 @@ fn drawn(usage: &AiUsage) -> String {
     table(&columns, &rows, "Nothing was used that month.")
 }
 
-fn drawn_days(days: &AiUsageDays) -> String {
+fn format_days(days: &AiUsageDays) -> String {
     let rows = days.days.iter().flat_map(|day| {
         day.usage.iter().map(|ModelUsage { model, used }| {
             vec![
@@ -120,7 +120,7 @@ mod tests {
             ..UsageTotals::default()
         };
         let usage = AiUsage { usage: vec![model("svc/a", 1_500, 3_000, 1_000), model("svc/b", 1, 10, 20)], totals };
-        let text = drawn(&usage);
+        let text = format_usage(&usage);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 4);
         assert!(lines[1].starts_with("svc/a  1,500") && lines[1].ends_with('█'), "{text}");
@@ -128,6 +128,6 @@ mod tests {
         assert!(lines[3].starts_with("all") && lines[3].contains("3,010"), "{text}");
         assert!(lines[1].contains("1,500") && lines[3].contains("2.469"), "{text}");
         let nothing = AiUsage { usage: Vec::new(), totals: UsageTotals::default() };
-        assert_eq!(drawn(&nothing), "Nothing was used that month.");
+        assert_eq!(format_usage(&nothing), "Nothing was used that month.");
     }
 }

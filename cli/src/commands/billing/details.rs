@@ -8,7 +8,7 @@ use domain::billing::{
     vat::VatNumber,
 };
 
-use super::Scope;
+use super::BillingAccount;
 use crate::{
     failure::Failure,
     output::{Output, table},
@@ -17,7 +17,7 @@ use crate::{
 /// Show the details printed on invoices, or change the given ones.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Without options: show. What is not given stays as it is.")]
-pub(super) struct Details {
+pub(super) struct DetailsArgs {
     /// The name of the invoice's recipient
     #[arg(long, value_name = "TEXT")]
     name: Option<InvoiceLine>,
@@ -48,28 +48,28 @@ fn country(code: &str) -> Result<Country, CountryError> {
     code.to_ascii_uppercase().parse()
 }
 
-pub(super) async fn run(details: Details, scope: &Scope<'_>, output: Output) -> anyhow::Result<()> {
+pub(super) async fn run(details: DetailsArgs, scope: &BillingAccount<'_>, output: Output) -> anyhow::Result<()> {
     let before = scope.overview().await?.profile;
-    if !details.changes_something() {
+    if !details.has_changes() {
         return output.result(&before, || match &before {
-            Some(profile) => drawn(profile),
+            Some(profile) => format_profile(profile),
             None => {
                 format!("No details yet. Set them: svc billing details{} --name NAME --country CODE", scope.option())
             }
         });
     }
-    let body = details.merged(before)?;
+    let body = details.merge_profile(before)?;
     let answer = scope.client.put::<BillingProfile>(&scope.path("/profile"), &body).await;
     let saved = answer.map_err(|failure| explain(scope, failure))?.body;
     output.success("Invoices carry these details from now on.");
     if saved.vat_number.is_some() && saved.vat_valid.is_none() {
         output.note("The VAT registry has not confirmed the number yet; VAT is charged until it has.");
     }
-    output.result(&saved, || drawn(&saved))
+    output.result(&saved, || format_profile(&saved))
 }
 
-impl Details {
-    fn changes_something(&self) -> bool {
+impl DetailsArgs {
+    fn has_changes(&self) -> bool {
         let Self { name, country, vat, no_vat, address, postcode, city, no_address } = self;
         name.is_some()
             || country.is_some()
@@ -82,7 +82,7 @@ impl Details {
     }
 
     /// Returns the profile to save: the given values, and the stored ones for the rest.
-    fn merged(self, before: Option<BillingProfile>) -> Result<SaveBillingProfile, Failure> {
+    fn merge_profile(self, before: Option<BillingProfile>) -> Result<SaveBillingProfile, Failure> {
         let missing =
             |what: &str| Failure::usage(format!("Invoices need a {what}.")).with_hint(format!("Add --{what}."));
         let (mut name, mut country, mut vat, mut address) = (None, None, None, None);
@@ -95,13 +95,13 @@ impl Details {
             name: self.name.or(name).ok_or_else(|| missing("name"))?,
             country: self.country.or(country).ok_or_else(|| missing("country"))?,
             vat_number: self.vat.or(vat),
-            address: merged_address(self.address, self.postcode, self.city, address)?,
+            address: merge_address(self.address, self.postcode, self.city, address)?,
         })
     }
 }
 
 /// Merges the given address into the stored one. New lines mean a new place, which needs its own postcode and city.
-fn merged_address(
+fn merge_address(
     lines: Vec<InvoiceLine>,
     postcode: Option<InvoiceLine>,
     city: Option<InvoiceLine>,
@@ -124,7 +124,7 @@ fn merged_address(
     }
 }
 
-fn explain(scope: &Scope<'_>, failure: Failure) -> Failure {
+fn explain(scope: &BillingAccount<'_>, failure: Failure) -> Failure {
     match &*failure.code {
         "vat_number_not_found" => failure.with_hint("Check the number; without one, VAT is charged."),
         "vat_registry_unavailable" => failure.with_hint("Try again in some minutes, or leave --vat out for now."),
@@ -132,7 +132,7 @@ fn explain(scope: &Scope<'_>, failure: Failure) -> Failure {
     }
 }
 
-fn drawn(profile: &BillingProfile) -> String {
+fn format_profile(profile: &BillingProfile) -> String {
     let mut rows = vec![vec!["name".to_owned(), profile.name.to_string()]];
     if let Some(address) = &profile.address {
         let postcode = address.postcode.as_ref().map(|postcode| format!("{postcode} ")).unwrap_or_default();
@@ -166,8 +166,8 @@ mod tests {
         .unwrap()
     }
 
-    fn details() -> Details {
-        Details {
+    fn details() -> DetailsArgs {
+        DetailsArgs {
             name: None,
             country: None,
             vat: None,
@@ -181,36 +181,37 @@ mod tests {
 
     #[test]
     fn what_is_not_given_stays() {
-        let merged = |details: Details| serde_json::to_value(details.merged(Some(before())).unwrap()).unwrap();
-        let renamed = merged(Details { name: Some("Acme & Söhne".parse().unwrap()), ..details() });
+        let merged =
+            |details: DetailsArgs| serde_json::to_value(details.merge_profile(Some(before())).unwrap()).unwrap();
+        let renamed = merged(DetailsArgs { name: Some("Acme & Söhne".parse().unwrap()), ..details() });
         assert_eq!((&renamed["name"], &renamed["vat_number"]), (&json!("Acme & Söhne"), &json!("NL123456789B01")));
         assert_eq!(renamed["address"]["city"], "Amsterdam");
-        let moved = merged(Details { postcode: Some("1017 BB".parse().unwrap()), no_vat: true, ..details() });
+        let moved = merged(DetailsArgs { postcode: Some("1017 BB".parse().unwrap()), no_vat: true, ..details() });
         assert_eq!((&moved["address"]["postcode"], &moved["vat_number"]), (&json!("1017 BB"), &json!(null)));
-        let elsewhere = Details {
+        let elsewhere = DetailsArgs {
             address: vec!["Dorpsstraat 2".parse().unwrap()],
             city: Some("Delft".parse().unwrap()),
             ..details()
         };
         let elsewhere = merged(elsewhere);
         assert_eq!((&elsewhere["address"]["city"], &elsewhere["address"]["postcode"]), (&json!("Delft"), &json!(null)));
-        assert_eq!(merged(Details { no_address: true, ..details() })["address"], json!(null));
+        assert_eq!(merged(DetailsArgs { no_address: true, ..details() })["address"], json!(null));
     }
 
     #[test]
     fn the_first_details_need_a_name_and_a_country() {
         let name = || Some("Acme".parse().unwrap());
-        for (details, missing) in [(details(), "name"), (Details { name: name(), ..details() }, "country")] {
-            assert!(details.merged(None).unwrap_err().message.contains(missing));
+        for (details, missing) in [(details(), "name"), (DetailsArgs { name: name(), ..details() }, "country")] {
+            assert!(details.merge_profile(None).unwrap_err().message.contains(missing));
         }
         let country = Some("NL".parse().unwrap());
-        let all = Details { name: name(), country, city: Some("Delft".parse().unwrap()), ..details() };
-        assert!(all.merged(None).unwrap_err().message.contains("street"));
+        let all = DetailsArgs { name: name(), country, city: Some("Delft".parse().unwrap()), ..details() };
+        assert!(all.merge_profile(None).unwrap_err().message.contains("street"));
     }
 
     #[test]
     fn details_are_a_table() {
-        let text = drawn(&before());
+        let text = format_profile(&before());
         for part in ["Acme", "Keizersgracht 1, 1016 AA Amsterdam", "NL123456789B01 (confirmed by"] {
             assert!(text.contains(part), "{part} in {text}");
         }

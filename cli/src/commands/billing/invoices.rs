@@ -11,15 +11,15 @@ use domain::{
     limits,
 };
 
-use super::{Scope, show::day};
+use super::{BillingAccount, show::day};
 use crate::{
-    failure::{Failure, Kind},
+    failure::{Failure, FailureClass},
     output::{Output, bold, lines},
 };
 
 const DOCUMENT_BYTES: u64 = 20 * limits::MB;
 
-pub(super) struct Files {
+pub(super) struct DocumentPaths {
     pub(super) pdf: Option<SaveAs>,
     pub(super) xml: Option<SaveAs>,
     pub(super) ubl: Option<SaveAs>,
@@ -38,18 +38,18 @@ impl From<OsString> for SaveAs {
     }
 }
 
-pub(super) async fn list(scope: &Scope<'_>, output: Output) -> anyhow::Result<()> {
+pub(super) async fn list(scope: &BillingAccount<'_>, output: Output) -> anyhow::Result<()> {
     let invoices = all(scope).await?;
-    output.result(&serde_json::json!({ "invoices": invoices }), || drawn(&invoices, output))
+    output.result(&serde_json::json!({ "invoices": invoices }), || format_invoices(&invoices, output))
 }
 
-async fn all(scope: &Scope<'_>) -> Result<Vec<Invoice>, Failure> {
+async fn all(scope: &BillingAccount<'_>) -> Result<Vec<Invoice>, Failure> {
     let invoices =
         scope.client.list(&scope.path("/invoices"), |page: InvoiceList| (page.invoices, page.next_cursor)).await;
     invoices.map_err(|failure| scope.explain(failure))
 }
 
-pub(super) fn drawn(invoices: &[Invoice], output: Output) -> String {
+pub(super) fn format_invoices(invoices: &[Invoice], output: Output) -> String {
     lines(invoices, &["NUMBER", "ISSUED", "NET", "VAT", "TOTAL", "STATE"], "No invoices yet.", |invoice| {
         vec![
             invoice.number.clone(),
@@ -72,17 +72,22 @@ fn state(invoice: &Invoice) -> &'static str {
     }
 }
 
-pub(super) async fn show(scope: &Scope<'_>, wanted: &str, files: Files, output: Output) -> anyhow::Result<()> {
+pub(super) async fn show(
+    scope: &BillingAccount<'_>,
+    wanted: &str,
+    files: DocumentPaths,
+    output: Output,
+) -> anyhow::Result<()> {
     let is_wanted = |invoice: &Invoice| invoice.number == wanted || invoice.id.as_str() == wanted;
     let invoice = all(scope).await?.into_iter().find(is_wanted).ok_or_else(|| {
-        Failure::new(Kind::NotFound, "not_found", format!("There is no invoice {wanted}."))
+        Failure::new(FailureClass::NotFound, "not_found", format!("There is no invoice {wanted}."))
             .with_hint(format!("`svc billing invoices{}` lists them.", scope.option()))
     })?;
     let documents = [(files.pdf, "pdf", ".pdf"), (files.xml, "xml", ".xml"), (files.ubl, "xml?format=ubl", "-ubl.xml")];
     for (file, form, ending) in documents {
         if let Some(file) = file {
             let file = match file {
-                SaveAs::Number => named_by(&invoice.number, ending)?,
+                SaveAs::Number => default_file_name(&invoice.number, ending)?,
                 SaveAs::File(file) => file,
             };
             save(scope, &invoice, form, &file).await?;
@@ -99,7 +104,7 @@ pub(super) async fn show(scope: &Scope<'_>, wanted: &str, files: Files, output: 
 }
 
 /// Returns the path, in the working directory, for a document of the invoice with this number.
-fn named_by(number: &str, ending: &str) -> Result<PathBuf, Failure> {
+fn default_file_name(number: &str, ending: &str) -> Result<PathBuf, Failure> {
     // The number comes from the server, which must not be able to choose another folder.
     if number.starts_with(|first: char| first.is_ascii_alphanumeric())
         && number.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter))
@@ -110,10 +115,10 @@ fn named_by(number: &str, ending: &str) -> Result<PathBuf, Failure> {
         .with_hint("Name the file, as in `--pdf invoice.pdf`."))
 }
 
-async fn save(scope: &Scope<'_>, invoice: &Invoice, form: &str, file: &Path) -> Result<(), Failure> {
+async fn save(scope: &BillingAccount<'_>, invoice: &Invoice, form: &str, file: &Path) -> Result<(), Failure> {
     if !invoice.has_document {
         let message = format!("The documents of {} are still being made.", invoice.number);
-        return Err(Failure::new(Kind::NotFound, "not_found", message).with_hint("Try again in a minute."));
+        return Err(Failure::new(FailureClass::NotFound, "not_found", message).with_hint("Try again in a minute."));
     }
     let link = scope.client.get::<DocumentLink>(&scope.path(&format!("/invoices/{}/{form}", invoice.id))).await;
     let link = link.map_err(|failure| scope.explain(failure))?.body;
@@ -132,10 +137,10 @@ mod tests {
     #[test]
     fn a_number_names_a_file_of_the_present_folder_or_none() {
         for number in ["2026-000001", "PLAY-2026-000001", "CN_7.1"] {
-            assert_eq!(named_by(number, ".pdf").unwrap(), PathBuf::from(format!("{number}.pdf")));
+            assert_eq!(default_file_name(number, ".pdf").unwrap(), PathBuf::from(format!("{number}.pdf")));
         }
         for number in ["", ".bashrc", "../2026", "a/b", "/etc/x", "-rf", "a\\b", "a\nb", "..", "é"] {
-            assert!(named_by(number, ".pdf").is_err(), "{number}");
+            assert!(default_file_name(number, ".pdf").is_err(), "{number}");
         }
     }
 }

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use domain::limits;
 use serde_json::{Map, Value, json};
 
-use super::{Scope, invoices::write};
+use super::{BillingAccount, invoices::write};
 use crate::{
-    failure::{Failure, Kind},
+    failure::{Failure, FailureClass},
     output::{Output, table},
 };
 
@@ -15,7 +15,7 @@ const LEDGER_BYTES: u64 = 100 * limits::MB;
 /// The columns shown on a terminal; the file has more.
 const SHOWN: [&str; 8] = ["time", "kind", "number", "plan", "net", "vat", "billed", "paid"];
 
-pub(super) async fn show(scope: &Scope<'_>, csv: Option<PathBuf>, output: Output) -> anyhow::Result<()> {
+pub(super) async fn show(scope: &BillingAccount<'_>, csv: Option<PathBuf>, output: Output) -> anyhow::Result<()> {
     let text = scope.client.get_text(&scope.path("/ledger.csv"), LEDGER_BYTES).await;
     let text = text.map_err(|failure| scope.explain(failure))?;
     if let Some(file) = csv {
@@ -26,7 +26,7 @@ pub(super) async fn show(scope: &Scope<'_>, csv: Option<PathBuf>, output: Output
     let rows = parse(&text);
     let Some((headings, entries)) = rows.split_first() else {
         let message = "The ledger cannot be read: it has no headings.";
-        return Err(Failure::new(Kind::Unreachable, "unexpected_answer", message).into());
+        return Err(Failure::new(FailureClass::Unreachable, "unexpected_answer", message).into());
     };
     let named = |entry: &Vec<String>| -> Map<String, Value> {
         headings.iter().cloned().zip(entry.iter().cloned().map(Value::from)).collect()

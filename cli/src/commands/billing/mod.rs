@@ -17,7 +17,7 @@ use self::invoices::SaveAs;
 use super::orgs;
 use crate::{
     client::Client,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureClass},
     options::OwnerOption,
     output::Output,
 };
@@ -25,15 +25,15 @@ use crate::{
 /// Show or change your plan, its usage and your bills, or those of an organization.
 #[derive(Debug, clap::Args)]
 #[command(after_help = crate::options::SHOW_IS_DEFAULT)]
-pub(crate) struct Billing {
+pub(crate) struct BillingArgs {
     #[command(flatten)]
     owner: OwnerOption,
     #[command(subcommand)]
-    action: Option<Action>,
+    action: Option<BillingCommand>,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum BillingCommand {
     /// Show the plan, its usage, the next invoice and the latest ones
     Show,
     /// List the plans, with their prices and limits
@@ -70,7 +70,7 @@ enum Action {
         ubl: Option<SaveAs>,
     },
     /// Show or set the details printed on invoices
-    Details(details::Details),
+    Details(details::DetailsArgs),
     /// Show everything billed and paid
     Ledger {
         /// Save it as comma-separated values to this file
@@ -79,31 +79,31 @@ enum Action {
     },
 }
 
-pub(crate) async fn run(billing: Billing, client: &Client, output: Output) -> anyhow::Result<()> {
-    let scope = Scope { org: billing.owner.org.as_ref(), client };
-    match billing.action.unwrap_or(Action::Show) {
-        Action::Show => show::show(&scope, output).await,
-        Action::Plans => plan::list(&scope, output).await,
-        Action::Checkout { plan } => plan::checkout(&scope, plan, output).await,
-        Action::Change { plan } => plan::change(&scope, plan, output).await,
-        Action::Cancel => plan::cancel(&scope, output).await,
-        Action::Resume => plan::resume(&scope, output).await,
-        Action::Invoices => invoices::list(&scope, output).await,
-        Action::Invoice { invoice, pdf, xml, ubl } => {
-            invoices::show(&scope, &invoice, invoices::Files { pdf, xml, ubl }, output).await
+pub(crate) async fn run(billing: BillingArgs, client: &Client, output: Output) -> anyhow::Result<()> {
+    let scope = BillingAccount { org: billing.owner.org.as_ref(), client };
+    match billing.action.unwrap_or(BillingCommand::Show) {
+        BillingCommand::Show => show::show(&scope, output).await,
+        BillingCommand::Plans => plan::list(&scope, output).await,
+        BillingCommand::Checkout { plan } => plan::checkout(&scope, plan, output).await,
+        BillingCommand::Change { plan } => plan::change(&scope, plan, output).await,
+        BillingCommand::Cancel => plan::cancel(&scope, output).await,
+        BillingCommand::Resume => plan::resume(&scope, output).await,
+        BillingCommand::Invoices => invoices::list(&scope, output).await,
+        BillingCommand::Invoice { invoice, pdf, xml, ubl } => {
+            invoices::show(&scope, &invoice, invoices::DocumentPaths { pdf, xml, ubl }, output).await
         }
-        Action::Details(details) => details::run(details, &scope, output).await,
-        Action::Ledger { csv } => ledger::show(&scope, csv, output).await,
+        BillingCommand::Details(details) => details::run(details, &scope, output).await,
+        BillingCommand::Ledger { csv } => ledger::show(&scope, csv, output).await,
     }
 }
 
 /// The account that a command is about, and the client.
-struct Scope<'s> {
+struct BillingAccount<'s> {
     org: Option<&'s OrgName>,
     client: &'s Client,
 }
 
-impl Scope<'_> {
+impl BillingAccount<'_> {
     /// Returns the API path of `rest`, which is empty or begins with a slash.
     fn path(&self, rest: &str) -> String {
         match self.org {
@@ -121,7 +121,7 @@ impl Scope<'_> {
     fn explain(&self, failure: Failure) -> Failure {
         match (&*failure.code, self.org) {
             ("not_found", Some(org)) if failure.message.contains("organization") => orgs::unknown(org, failure),
-            ("billing_unavailable", _) => Failure { kind: Kind::Refused, ..failure }
+            ("billing_unavailable", _) => Failure { kind: FailureClass::Refused, ..failure }
                 .with_hint("Plans, invoices and details can be looked at all the same: svc billing"),
             // The API's message also names API calls, for its other clients.
             ("invalid_request", _) if failure.message.starts_with("There is no subscription") => {

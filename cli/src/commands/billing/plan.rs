@@ -3,19 +3,19 @@
 use api::billing::{BillingOverview, CatalogPlan, ChangedPlan, Checkout, ChoosePlan, Subscription, TakesEffect};
 use serde_json::json;
 
-use super::{Scope, limits, price, show};
+use super::{BillingAccount, limits, price, show};
 use crate::{
     failure::Failure,
     output::{Output, table},
 };
 
-pub(super) async fn list(scope: &Scope<'_>, output: Output) -> anyhow::Result<()> {
+pub(super) async fn list(scope: &BillingAccount<'_>, output: Output) -> anyhow::Result<()> {
     let BillingOverview { plan, catalog, .. } = scope.overview().await?;
-    output.result(&json!({ "plans": catalog }), || compared(&catalog, plan.as_deref(), scope.org.is_some()))
+    output.result(&json!({ "plans": catalog }), || format_comparison(&catalog, plan.as_deref(), scope.org.is_some()))
 }
 
 /// Formats the plans side by side: a column for each, and a row for each limit.
-fn compared(catalog: &[CatalogPlan], own: Option<&str>, is_org: bool) -> String {
+fn format_comparison(catalog: &[CatalogPlan], own: Option<&str>, is_org: bool) -> String {
     if catalog.is_empty() {
         return "There are no plans here.".to_owned();
     }
@@ -26,7 +26,7 @@ fn compared(catalog: &[CatalogPlan], own: Option<&str>, is_org: bool) -> String 
     rows.extend(
         limits::ALL
             .iter()
-            .filter(|limit| limit.concerns(is_org))
+            .filter(|limit| limit.is_for(is_org))
             .map(|limit| row(limit.what, &|plan| (limit.written)((limit.allowed)(&plan.limits)))),
     );
     let headings: Vec<String> = catalog
@@ -37,18 +37,18 @@ fn compared(catalog: &[CatalogPlan], own: Option<&str>, is_org: bool) -> String 
     table(&headings, &rows, "")
 }
 
-pub(super) async fn checkout(scope: &Scope<'_>, plan: String, output: Output) -> anyhow::Result<()> {
+pub(super) async fn checkout(scope: &BillingAccount<'_>, plan: String, output: Output) -> anyhow::Result<()> {
     let body = ChoosePlan { plan };
     let answer = scope.client.post::<Checkout>(&scope.path("/checkout"), &body).await;
-    let checkout = answer.map_err(|failure| hinted(scope, failure))?.body;
+    let checkout = answer.map_err(|failure| with_plan_hint(scope, failure))?.body;
     output.note("Open this page to pay the first month; the plan applies once it is paid.");
     output.result(&checkout, || checkout.checkout_url.clone())
 }
 
-pub(super) async fn change(scope: &Scope<'_>, plan: String, output: Output) -> anyhow::Result<()> {
+pub(super) async fn change(scope: &BillingAccount<'_>, plan: String, output: Output) -> anyhow::Result<()> {
     let body = ChoosePlan { plan };
     let answer = scope.client.post::<ChangedPlan>(&scope.path("/change-plan"), &body).await;
-    let changed = answer.map_err(|failure| hinted(scope, failure))?.body;
+    let changed = answer.map_err(|failure| with_plan_hint(scope, failure))?.body;
     let plan = &changed.plan;
     output.success(&match changed.takes_effect {
         TakesEffect::Immediately => {
@@ -62,7 +62,7 @@ pub(super) async fn change(scope: &Scope<'_>, plan: String, output: Output) -> a
     output.result(&changed, String::new)
 }
 
-pub(super) async fn cancel(scope: &Scope<'_>, output: Output) -> anyhow::Result<()> {
+pub(super) async fn cancel(scope: &BillingAccount<'_>, output: Output) -> anyhow::Result<()> {
     let answer = scope.client.post::<Subscription>(&scope.path("/cancel"), &json!({})).await;
     let subscription = answer.map_err(|failure| scope.explain(failure))?.body;
     if let Some(at) = subscription.renews_at {
@@ -75,7 +75,7 @@ pub(super) async fn cancel(scope: &Scope<'_>, output: Output) -> anyhow::Result<
     output.result(&subscription, String::new)
 }
 
-pub(super) async fn resume(scope: &Scope<'_>, output: Output) -> anyhow::Result<()> {
+pub(super) async fn resume(scope: &BillingAccount<'_>, output: Output) -> anyhow::Result<()> {
     let answer = scope.client.post::<Subscription>(&scope.path("/resume"), &json!({})).await;
     let subscription = answer.map_err(|failure| scope.explain(failure))?.body;
     let when = subscription.renews_at.map(|at| format!(" {} ({})", output.relative(at), show::day(at)));
@@ -84,7 +84,7 @@ pub(super) async fn resume(scope: &Scope<'_>, output: Output) -> anyhow::Result<
 }
 
 /// Adds the next step to the refusal of a plan.
-fn hinted(scope: &Scope<'_>, failure: Failure) -> Failure {
+fn with_plan_hint(scope: &BillingAccount<'_>, failure: Failure) -> Failure {
     let option = scope.option();
     match &*failure.code {
         "invalid_request" if failure.message.contains("billing details") => {

@@ -12,8 +12,8 @@ use domain::{
 };
 
 use super::{
-    Scope, invoices,
-    limits::{self, Counted, Meter},
+    BillingAccount, invoices,
+    limits::{self, LimitUsage, ResourceCounts},
     price,
 };
 use crate::{
@@ -21,26 +21,32 @@ use crate::{
     output::{Output, bold, table},
 };
 
-pub(super) async fn show(scope: &Scope<'_>, output: Output) -> anyhow::Result<()> {
+pub(super) async fn show(scope: &BillingAccount<'_>, output: Output) -> anyhow::Result<()> {
     let overview = scope.overview().await?;
-    let counted = if output.is_json() { Counted::default() } else { count(scope).await };
+    let counted = if output.is_json() { ResourceCounts::default() } else { count(scope).await };
     output.result(&overview, || draw(&overview, counted, scope.org.map(OrgName::as_str), &scope.option(), output))
 }
 
 /// Counts the usage that only lists show. A list that cannot be fetched is left out.
-async fn count(scope: &Scope<'_>) -> Counted {
+async fn count(scope: &BillingAccount<'_>) -> ResourceCounts {
     let Some(org) = scope.org else {
         let shares = scope.client.list("/shares", |page: ShareList| (page.shares, page.next_cursor)).await;
-        return Counted { shares: shares.ok().map(|shares| shares.len() as u64), members: None };
+        return ResourceCounts { shares: shares.ok().map(|shares| shares.len() as u64), members: None };
     };
     let invites = format!("/orgs/{org}/invites");
     let invites = scope.client.list(&invites, |page: InviteList| (page.invites, page.next_cursor)).await;
     let detail = scope.client.get::<OrgDetail>(&format!("/orgs/{org}")).await;
     let members = detail.ok().zip(invites.ok()).map(|(detail, invites)| detail.body.members.len() + invites.len());
-    Counted { shares: None, members: members.map(|members| members as u64) }
+    ResourceCounts { shares: None, members: members.map(|members| members as u64) }
 }
 
-fn draw(overview: &BillingOverview, counted: Counted, org: Option<&str>, option: &str, output: Output) -> String {
+fn draw(
+    overview: &BillingOverview,
+    counted: ResourceCounts,
+    org: Option<&str>,
+    option: &str,
+    output: Output,
+) -> String {
     let mut parts = vec![headline(overview, org, output), meters(overview, org.is_some(), counted)];
     if let Some(shared) = &overview.shared_usage {
         parts.push(format!(
@@ -55,7 +61,7 @@ fn draw(overview: &BillingOverview, counted: Counted, org: Option<&str>, option:
         parts.push(format!("Invoices carry no name or address yet: svc billing details{option}"));
     }
     if !overview.invoices.is_empty() {
-        parts.push(invoices::drawn(&overview.invoices, output));
+        parts.push(invoices::format_invoices(&overview.invoices, output));
     } else if overview.subscription.is_none() && overview.catalog.len() > 1 {
         parts.push(format!("Larger plans: svc billing plans{option}"));
     }
@@ -99,11 +105,11 @@ pub(super) fn day(at: Timestamp) -> String {
 }
 
 /// Formats a line for each limit, with a bar of its usage if that is counted.
-fn meters(overview: &BillingOverview, is_org: bool, counted: Counted) -> String {
-    let rows: Vec<Vec<String>> = limits::of(overview, is_org, counted)
+fn meters(overview: &BillingOverview, is_org: bool, counted: ResourceCounts) -> String {
+    let rows: Vec<Vec<String>> = limits::usage_by_limit(overview, is_org, counted)
         // Limits that the plan does not grant and that are unused are left out.
         .filter(|limit| limit.allowed > 0 || limit.used.is_some_and(|used| used > 0))
-        .map(|Meter { what, used, allowed, written }| {
+        .map(|LimitUsage { what, used, allowed, written }| {
             let shown = |cell: &dyn Fn(u64) -> String| used.map(cell).unwrap_or_default();
             vec![
                 what.to_owned(),
@@ -177,7 +183,7 @@ mod tests {
 
     fn drawn(overview: &serde_json::Value, org: Option<&str>) -> String {
         let now: Timestamp = serde_json::from_value(json!("2026-11-23T00:00:00Z")).unwrap();
-        let counted = Counted { shares: Some(4), members: Some(2) };
+        let counted = ResourceCounts { shares: Some(4), members: Some(2) };
         let overview = serde_json::from_value(overview.clone()).unwrap();
         let text = draw(&overview, counted, org, "", Output::new(false, now));
         text.chars().filter(|c| !('\u{f000}'..='\u{f8ff}').contains(c)).collect()

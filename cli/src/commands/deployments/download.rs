@@ -14,11 +14,11 @@ use domain::{DeploymentId, ProjectName, limits};
 use flate2::read::GzDecoder;
 use serde::Serialize;
 
-use super::{super::projects, reference::Reference};
+use super::{super::projects, reference::DeploymentReference};
 use crate::{
     client::Client,
     complete,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureClass},
     options::ProjectOption,
     output::{Output, count, size},
 };
@@ -30,18 +30,18 @@ const MODE: u32 = 0o666;
 
 /// Download all files of a deployment, as they were uploaded.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Download {
+pub(crate) struct DownloadArgs {
     /// The deployment, by id or address [default: the live one]
     #[arg(add = ArgValueCandidates::new(complete::deployments))]
-    deployment: Option<Reference>,
+    deployment: Option<DeploymentReference>,
     #[command(flatten)]
     project: ProjectOption,
     /// The file to write, a folder to write it in, or - for stdout [default: PROJECT-ID.tar.gz in the current folder]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     /// The archive format
-    #[arg(long, value_enum, default_value_t = Format::TarGz)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = DownloadFormat::TarGz)]
+    format: DownloadFormat,
     /// Unpack into this folder, which must be new or empty
     #[arg(long, value_name = "DIR", conflicts_with_all = ["output", "format"])]
     extract: Option<PathBuf>,
@@ -51,7 +51,7 @@ pub(crate) struct Download {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum DownloadFormat {
     /// A gzip-compressed tarball
     #[value(name = "tar.gz")]
     TarGz,
@@ -59,40 +59,40 @@ enum Format {
     Zip,
 }
 
-impl From<Format> for ArchiveFormat {
-    fn from(format: Format) -> Self {
+impl From<DownloadFormat> for ArchiveFormat {
+    fn from(format: DownloadFormat) -> Self {
         match format {
-            Format::TarGz => Self::TarGz,
-            Format::Zip => Self::Zip,
+            DownloadFormat::TarGz => Self::TarGz,
+            DownloadFormat::Zip => Self::Zip,
         }
     }
 }
 
 #[derive(Serialize)]
-struct Downloaded<'d> {
+struct DownloadOutput<'d> {
     project: &'d ProjectName,
     deployment_id: &'d DeploymentId,
     #[serde(flatten)]
-    place: Place<'d>,
+    place: DownloadTarget<'d>,
 }
 
 /// Where the archive or its files were written.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Place<'d> {
+enum DownloadTarget<'d> {
     File { file: &'d Path, format: ArchiveFormat, bytes: u64 },
     Folder { folder: &'d Path, files: u64, bytes: u64 },
 }
 
-struct Source<'c> {
+struct DeploymentSource<'c> {
     name: ProjectName,
     id: DeploymentId,
     client: &'c Client,
     output: Output,
 }
 
-pub(crate) async fn run(args: Download, client: &Client, output: Output) -> anyhow::Result<()> {
-    let Download { deployment, project, output: file, format, extract, force } = args;
+pub(crate) async fn run(args: DownloadArgs, client: &Client, output: Output) -> anyhow::Result<()> {
+    let DownloadArgs { deployment, project, output: file, format, extract, force } = args;
     let format = ArchiveFormat::from(format);
     let to_stdout = file.as_deref() == Some(Path::new("-"));
     if to_stdout {
@@ -105,10 +105,10 @@ pub(crate) async fn run(args: Download, client: &Client, output: Output) -> anyh
         (deployment.project(project, client, output).await?, deployment.id)
     } else {
         let name = project.choose(client, output).await?;
-        let id = live(&name, client).await?;
+        let id = find_live_deployment(&name, client).await?;
         (name, id)
     };
-    let source = Source { name, id, client, output };
+    let source = DeploymentSource { name, id, client, output };
     if let Some(folder) = extract {
         return source.extract(&folder).await;
     }
@@ -120,14 +120,14 @@ pub(crate) async fn run(args: Download, client: &Client, output: Output) -> anyh
     source.save(&source.place(file, format), format, force).await
 }
 
-async fn live(name: &ProjectName, client: &Client) -> Result<DeploymentId, Failure> {
+async fn find_live_deployment(name: &ProjectName, client: &Client) -> Result<DeploymentId, Failure> {
     projects::detail(name, client).await?.project.active_deployment_id.ok_or_else(|| {
-        Failure::new(Kind::NotFound, "nothing_to_download", format!("Nothing of {name} is live."))
+        Failure::new(FailureClass::NotFound, "nothing_to_download", format!("Nothing of {name} is live."))
             .with_hint(format!("`svc deployments --project {name}` lists what there is."))
     })
 }
 
-impl Source<'_> {
+impl DeploymentSource<'_> {
     fn place(&self, wanted: Option<PathBuf>, format: ArchiveFormat) -> PathBuf {
         let default = format!("{}-{}.{}", self.name, self.id, format.extension());
         match wanted {
@@ -142,7 +142,7 @@ impl Source<'_> {
     /// Writes the archive to `file`, which appears only once it is complete.
     async fn save(&self, file: &Path, format: ArchiveFormat, force: bool) -> anyhow::Result<()> {
         let taken = || {
-            Failure::new(Kind::Conflict, "file_exists", format!("{} is there already.", file.display()))
+            Failure::new(FailureClass::Conflict, "file_exists", format!("{} is there already.", file.display()))
                 .with_hint("Add --force to overwrite it, or name another file with --output.")
         };
         if !force && file.symlink_metadata().is_ok() {
@@ -159,7 +159,7 @@ impl Source<'_> {
             _ => unwritable(&failed.error),
         })?;
         self.output.success(&format!("Saved {} of {} in {} ({}).", self.id, self.name, file.display(), size(bytes)));
-        self.tell(Place::File { file, format, bytes }, file)
+        self.tell(DownloadTarget::File { file, format, bytes }, file)
     }
 
     async fn extract(&self, folder: &Path) -> anyhow::Result<()> {
@@ -177,11 +177,11 @@ impl Source<'_> {
             count(files, "file"),
             size(bytes)
         ));
-        self.tell(Place::Folder { folder, files, bytes }, folder)
+        self.tell(DownloadTarget::Folder { folder, files, bytes }, folder)
     }
 
-    fn tell(&self, place: Place<'_>, shown: &Path) -> anyhow::Result<()> {
-        let document = Downloaded { project: &self.name, deployment_id: &self.id, place };
+    fn tell(&self, place: DownloadTarget<'_>, shown: &Path) -> anyhow::Result<()> {
+        let document = DownloadOutput { project: &self.name, deployment_id: &self.id, place };
         self.output.result(&document, || shown.display().to_string())
     }
 
@@ -206,7 +206,9 @@ impl Source<'_> {
         let fetched = fetched.await;
         progress.finish_and_clear();
         fetched.map_err(|failure| match failure.kind {
-            Kind::NotFound => failure.with_hint(format!("`svc deployments --project {name}` lists what there is.")),
+            FailureClass::NotFound => {
+                failure.with_hint(format!("`svc deployments --project {name}` lists what there is."))
+            }
             _ => failure,
         })?;
         Ok(bytes)
@@ -236,7 +238,7 @@ fn check_folder(folder: &Path, force: bool) -> Result<(), Failure> {
     if is_empty || force {
         return Ok(());
     }
-    Err(Failure::new(Kind::Conflict, "folder_not_empty", format!("{} is not empty.", folder.display()))
+    Err(Failure::new(FailureClass::Conflict, "folder_not_empty", format!("{} is not empty.", folder.display()))
         .with_hint("Name a new folder, or add --force to overwrite what is there."))
 }
 
@@ -252,8 +254,8 @@ fn unpack(archive: File, folder: &Path) -> anyhow::Result<(u64, u64)> {
     fs::create_dir_all(folder).map_err(|error| unwritable(folder, &error))?;
     let (mut files, mut bytes) = (0, 0);
     for entry in archive.entries()? {
-        let mut entry = entry.map_err(|error| broken(&error))?;
-        let path = entry.path().map_err(|error| broken(&error))?.into_owned();
+        let mut entry = entry.map_err(|error| broken_archive(&error))?;
+        let path = entry.path().map_err(|error| broken_archive(&error))?.into_owned();
         let is_inside = path.components().all(|part| matches!(part, Component::Normal(_)));
         if !entry.header().entry_type().is_file() || !is_inside {
             let message = format!("The archive holds {}, which is not a file within it.", path.display());
@@ -268,11 +270,11 @@ fn unpack(archive: File, folder: &Path) -> anyhow::Result<(u64, u64)> {
         bytes += entry.size();
     }
     // Read to the end, which holds the checksum.
-    io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(|error| broken(&error))?;
+    io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(|error| broken_archive(&error))?;
     Ok((files, bytes))
 }
 
-fn broken(error: &io::Error) -> Failure {
+fn broken_archive(error: &io::Error) -> Failure {
     Failure::refused("broken_archive", format!("The archive cannot be read: {error}.")).with_hint("Download it again.")
 }
 
@@ -329,7 +331,7 @@ mod tests {
         check_folder(place.path(), false).unwrap();
         check_folder(&place.path().join("new"), false).unwrap();
         fs::write(place.path().join("x"), "x").unwrap();
-        assert_eq!(check_folder(place.path(), false).unwrap_err().kind, Kind::Conflict);
+        assert_eq!(check_folder(place.path(), false).unwrap_err().kind, FailureClass::Conflict);
         check_folder(place.path(), true).unwrap();
         assert!(check_folder(&place.path().join("x"), true).is_err());
     }

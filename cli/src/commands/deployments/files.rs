@@ -5,7 +5,7 @@ use domain::{DeploymentId, ProjectName};
 
 use crate::{
     client::Client,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureClass},
     output::{Output, count, size, table},
 };
 
@@ -63,7 +63,7 @@ fn rows(changes: &DeploymentChanges) -> Vec<Vec<String>> {
 
 fn explained(name: &ProjectName, failure: Failure) -> Failure {
     match failure.kind {
-        Kind::NotFound => failure.with_hint(format!("`svc deployments --project {name}` lists what there is.")),
+        FailureClass::NotFound => failure.with_hint(format!("`svc deployments --project {name}` lists what there is.")),
         _ => failure,
     }
 }

@@ -10,13 +10,13 @@ use clap_complete::engine::ArgValueCandidates;
 use domain::{DeploymentId, ProjectName, deployment::DeploymentStatus};
 use serde_json::json;
 
-pub(crate) use self::download::{Download, run as download};
-use self::reference::Reference;
+pub(crate) use self::download::{DownloadArgs, run as download};
+use self::reference::DeploymentReference;
 use super::{projects, propagation};
 use crate::{
     client::Client,
     complete,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureClass},
     options::ProjectOption,
     output::{Output, count, size},
 };
@@ -26,9 +26,9 @@ const SHORT_SHA: usize = 8;
 /// List a project's deployments, newest first, or show what is in one.
 #[derive(Debug, clap::Args)]
 #[command(after_help = crate::options::LIST_IS_DEFAULT)]
-pub(crate) struct Deployments {
+pub(crate) struct DeploymentsArgs {
     #[command(subcommand)]
-    action: Option<Action>,
+    action: Option<DeploymentsCommand>,
     #[command(flatten)]
     project: ProjectOption,
     /// The number of newest deployments to list
@@ -37,42 +37,42 @@ pub(crate) struct Deployments {
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum DeploymentsCommand {
     /// List the files of a deployment
     Files {
         /// The deployment, by id or address
         #[arg(add = ArgValueCandidates::new(complete::deployments))]
-        deployment: Reference,
+        deployment: DeploymentReference,
     },
     /// Show how the files of a deployment differ from those of another
     Diff {
         /// The deployment, by id or address
         #[arg(add = ArgValueCandidates::new(complete::deployments))]
-        deployment: Reference,
+        deployment: DeploymentReference,
         /// The deployment to compare with, by id or address [default: the one before it]
         #[arg(add = ArgValueCandidates::new(complete::deployments))]
-        other: Option<Reference>,
+        other: Option<DeploymentReference>,
     },
 }
 
 /// Serve an earlier deployment again, without an upload.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Rollback {
+pub(crate) struct RollbackArgs {
     /// The deployment, by id or address [default: the newest one before the live one]
     #[arg(add = ArgValueCandidates::new(complete::deployments))]
-    deployment: Option<Reference>,
+    deployment: Option<DeploymentReference>,
     #[command(flatten)]
     project: ProjectOption,
 }
 
-pub(crate) async fn run(args: Deployments, client: &Client, output: Output) -> anyhow::Result<()> {
+pub(crate) async fn run(args: DeploymentsArgs, client: &Client, output: Output) -> anyhow::Result<()> {
     match args.action {
         None => list(&args.project.choose(client, output).await?, args.limit, client, output).await,
-        Some(Action::Files { deployment }) => {
+        Some(DeploymentsCommand::Files { deployment }) => {
             let name = deployment.project(args.project, client, output).await?;
             files::list(&name, &deployment.id, client, output).await
         }
-        Some(Action::Diff { deployment, other }) => {
+        Some(DeploymentsCommand::Diff { deployment, other }) => {
             let name = deployment.project(args.project, client, output).await?;
             files::diff(&name, &deployment.id, other.as_ref().map(|other| &other.id), client, output).await
         }
@@ -91,7 +91,7 @@ async fn list(name: &ProjectName, limit: u8, client: &Client, output: Output) ->
     )
 }
 
-pub(crate) async fn rollback(args: Rollback, client: &Client, output: Output) -> anyhow::Result<()> {
+pub(crate) async fn rollback(args: RollbackArgs, client: &Client, output: Output) -> anyhow::Result<()> {
     let (name, id) = if let Some(deployment) = args.deployment {
         (deployment.project(args.project, client, output).await?, deployment.id)
     } else {
@@ -101,8 +101,8 @@ pub(crate) async fn rollback(args: Rollback, client: &Client, output: Output) ->
     };
     let path = format!("/projects/{name}/deployments/{id}/activate");
     let answer = client.post::<Activated>(&path, &json!({})).await.map_err(|failure| match failure.kind {
-        Kind::NotFound => failure.with_hint(format!("`svc deployments --project {name}` lists what there is.")),
-        Kind::Conflict => failure.with_hint("Only a deployment that was live once can be served again."),
+        FailureClass::NotFound => failure.with_hint(format!("`svc deployments --project {name}` lists what there is.")),
+        FailureClass::Conflict => failure.with_hint("Only a deployment that was live once can be served again."),
         _ => failure,
     })?;
     output.success(&format!("{name} serves {id} again."));
@@ -124,7 +124,7 @@ fn previous(name: &ProjectName, newest_first: &[Deployment]) -> Result<Deploymen
         .map(|deployment| deployment.id.clone())
         .ok_or_else(|| {
             Failure::new(
-                Kind::NotFound,
+                FailureClass::NotFound,
                 "nothing_to_roll_back_to",
                 format!("{name} has no deployment before the live one."),
             )
@@ -132,7 +132,7 @@ fn previous(name: &ProjectName, newest_first: &[Deployment]) -> Result<Deploymen
         })
 }
 
-pub(crate) fn word(status: DeploymentStatus) -> &'static str {
+pub(crate) fn status_word(status: DeploymentStatus) -> &'static str {
     match status {
         DeploymentStatus::Uploading => "uploading",
         DeploymentStatus::Live => "live",
@@ -147,7 +147,7 @@ fn line(deployment: &Deployment, output: Output) -> Vec<String> {
     vec![
         marker.to_owned(),
         deployment.id.to_string(),
-        word(deployment.status).to_owned(),
+        status_word(deployment.status).to_owned(),
         output.relative(deployment.created_at),
         count(deployment.files.into(), "file"),
         size(deployment.bytes),

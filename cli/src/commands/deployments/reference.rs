@@ -7,7 +7,7 @@ use domain::{DeploymentId, ProjectName};
 
 use crate::{
     client::Client,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureClass},
     options::ProjectOption,
     output::Output,
     project,
@@ -15,12 +15,12 @@ use crate::{
 
 /// A deployment by its id, with or without prefix, or by its own address, which also names its project.
 #[derive(Debug, Clone)]
-pub(super) struct Reference {
+pub(super) struct DeploymentReference {
     pub(super) id: DeploymentId,
     project: Option<ProjectName>,
 }
 
-impl FromStr for Reference {
+impl FromStr for DeploymentReference {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -32,7 +32,7 @@ impl FromStr for Reference {
     }
 }
 
-impl Reference {
+impl DeploymentReference {
     /// Returns the deployment's project: the given one, or the one that the service reports for its id.
     pub(super) async fn project(
         &self,
@@ -49,7 +49,7 @@ impl Reference {
         match client.get::<DeploymentProject>(&format!("/deployments/{}", self.id)).await {
             Ok(answer) => Ok(answer.body.project),
             // An older service lacks this route, and organization tokens may not use it: try the remembered project.
-            Err(failure) if matches!(failure.kind, Kind::NotFound | Kind::NotSignedIn) => {
+            Err(failure) if matches!(failure.kind, FailureClass::NotFound | FailureClass::NotSignedIn) => {
                 match project::remembered(None)? {
                     Some(name) => Ok(name),
                     None => Err(self.unknown(failure).into()),
@@ -60,7 +60,7 @@ impl Reference {
     }
 
     fn unknown(&self, failure: Failure) -> Failure {
-        if failure.kind == Kind::NotSignedIn {
+        if failure.kind == FailureClass::NotSignedIn {
             return failure.with_hint("Run `svc login`. With an organization's token, add `--project NAME`.");
         }
         Failure { message: format!("No project of yours has the deployment {}.", self.id), ..failure }
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn deployments_are_named_by_id_or_address() {
         let id = "dep_0123456789abcdefghij";
-        let parse = |text: &str| text.parse::<Reference>();
+        let parse = |text: &str| text.parse::<DeploymentReference>();
         for text in [id, "0123456789abcdefghij"] {
             let reference = parse(text).unwrap();
             assert_eq!((reference.id.as_str(), reference.project), (id, None));

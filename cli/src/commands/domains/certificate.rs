@@ -3,10 +3,10 @@
 use api::domains::CertificateStatus;
 use domain::{Hostname, ProjectName, Timestamp};
 
-use super::no_domain;
+use super::with_domain_hint;
 use crate::{
     client::Client,
-    failure::{Kind, Told},
+    failure::{AlreadyReported, FailureClass},
     output::Output,
 };
 
@@ -14,9 +14,9 @@ pub(super) async fn run(name: &ProjectName, domain: &Hostname, client: &Client, 
     let spinner = output.spinner(format!("Connecting to {domain}"));
     let answer = client.get::<CertificateStatus>(&format!("/projects/{name}/domains/{domain}/certificate")).await;
     spinner.finish_and_clear();
-    let status = answer.map_err(|failure| no_domain(name, domain, failure))?.body;
+    let status = answer.map_err(|failure| with_domain_hint(name, domain, failure))?.body;
     output.result(&status, || report(&status))?;
-    if status.reachable && status.valid { Ok(()) } else { Err(Told(Kind::Refused).into()) }
+    if status.reachable && status.valid { Ok(()) } else { Err(AlreadyReported(FailureClass::Refused).into()) }
 }
 
 fn report(status: &CertificateStatus) -> String {

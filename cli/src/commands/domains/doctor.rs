@@ -5,10 +5,10 @@ use std::{fmt::Write as _, net::IpAddr};
 use api::domains::{Diagnosis, DnsFinding, DnsRecord, DnsVerdict, Fix, FixAction, ResolverView};
 use domain::{Hostname, ProjectName};
 
-use super::{no_domain, words};
+use super::{state_words, with_domain_hint};
 use crate::{
     client::Client,
-    failure::{Kind, Told},
+    failure::{AlreadyReported, FailureClass},
     output::{self, Output},
 };
 
@@ -16,9 +16,9 @@ pub(super) async fn run(name: &ProjectName, domain: &Hostname, client: &Client, 
     let spinner = output.spinner(format!("Asking about {domain}"));
     let answer = client.get::<Diagnosis>(&format!("/projects/{name}/domains/{domain}/diagnosis")).await;
     spinner.finish_and_clear();
-    let diagnosis = answer.map_err(|failure| no_domain(name, domain, failure))?.body;
+    let diagnosis = answer.map_err(|failure| with_domain_hint(name, domain, failure))?.body;
     output.result(&diagnosis, || report(&diagnosis, output))?;
-    if is_sound(&diagnosis) { Ok(()) } else { Err(Told(Kind::Refused).into()) }
+    if is_sound(&diagnosis) { Ok(()) } else { Err(AlreadyReported(FailureClass::Refused).into()) }
 }
 
 /// Returns whether there is no problem with the DNS records and, once the domain is attached, its certificate.
@@ -53,7 +53,8 @@ fn report(diagnosis: &Diagnosis, output: Output) -> String {
     match &diagnosis.status {
         Some(status) => {
             let next = status.next_attempt_at.map(|at| format!("; next attempt {}", output.relative(at)));
-            let _ = writeln!(text, "State: {}{}. {}", words(status.state), next.unwrap_or_default(), status.message);
+            let _ =
+                writeln!(text, "State: {}{}. {}", state_words(status.state), next.unwrap_or_default(), status.message);
         }
         None if diagnosis.taken => {
             let _ = writeln!(

@@ -18,7 +18,7 @@ use serde_json::json;
 use super::projects;
 use crate::{
     client::Client,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureClass},
     options::ProjectOption,
     output::Output,
 };
@@ -26,15 +26,15 @@ use crate::{
 /// Serve a project at your own hostnames.
 #[derive(Debug, clap::Args)]
 #[command(after_help = crate::options::LIST_IS_DEFAULT)]
-pub(crate) struct Domains {
+pub(crate) struct DomainsArgs {
     #[command(subcommand)]
-    action: Option<Action>,
+    action: Option<DomainsCommand>,
     #[command(flatten)]
     project: ProjectOption,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum DomainsCommand {
     /// List the custom domains, with their state and the DNS record that each needs
     #[command(alias = "ls")]
     List,
@@ -81,18 +81,18 @@ enum Action {
     },
 }
 
-pub(crate) async fn run(domains: Domains, client: &Client, output: Output) -> anyhow::Result<()> {
+pub(crate) async fn run(domains: DomainsArgs, client: &Client, output: Output) -> anyhow::Result<()> {
     let name = domains.project.choose(client, output).await?;
-    match domains.action.unwrap_or(Action::List) {
-        Action::List => list(&name, client, output).await,
-        Action::Add { domain, wait, timeout } => {
+    match domains.action.unwrap_or(DomainsCommand::List) {
+        DomainsCommand::List => list(&name, client, output).await,
+        DomainsCommand::Add { domain, wait, timeout } => {
             let patience = wait.then(|| Duration::from_secs(timeout));
             add(&name, domain, patience, client, output).await
         }
-        Action::Refresh { domain } => refresh(&name, &domain, client, output).await,
-        Action::Doctor { domain } => doctor::run(&name, &domain, client, output).await,
-        Action::Certificate { domain } => certificate::run(&name, &domain, client, output).await,
-        Action::Remove { domain } => remove(&name, &domain, client, output).await,
+        DomainsCommand::Refresh { domain } => refresh(&name, &domain, client, output).await,
+        DomainsCommand::Doctor { domain } => doctor::run(&name, &domain, client, output).await,
+        DomainsCommand::Certificate { domain } => certificate::run(&name, &domain, client, output).await,
+        DomainsCommand::Remove { domain } => remove(&name, &domain, client, output).await,
     }
 }
 
@@ -105,7 +105,7 @@ async fn list(name: &ProjectName, client: &Client, output: Output) -> anyhow::Re
         "No domains yet. Attach one: svc domains add www.example.com",
         |domain| {
             let next = domain.status.next_attempt_at.map(|at| output.relative(at)).unwrap_or_default();
-            vec![domain.domain.to_string(), words(domain.status.state), next, records(&domain.records, " and ")]
+            vec![domain.domain.to_string(), state_words(domain.status.state), next, records(&domain.records, " and ")]
         },
     )?;
     let is_settled = |domain: &&Domain| domain.status.state == DomainState::Live && !domain.status.has_obstacle;
@@ -138,7 +138,7 @@ async fn add(
     super::propagation::report(output, "Known", answer.propagation);
     // With `--json`, one document at the end includes the outcome.
     if !output.is_json() {
-        advise(&attached, output);
+        explain_records(&attached, output);
         if !attached.records.is_empty() {
             output.result(&attached.records, || records(&attached.records, "\n"))?;
         }
@@ -158,7 +158,7 @@ async fn add(
 }
 
 /// Explains the records printed below it.
-fn advise(domain: &Domain, output: Output) {
+fn explain_records(domain: &Domain, output: Output) {
     if domain.records.is_empty() {
         output.note("It leads to this machine already, and needs no DNS record.");
         return;
@@ -180,7 +180,7 @@ fn advise(domain: &Domain, output: Output) {
 async fn refresh(name: &ProjectName, domain: &Hostname, client: &Client, output: Output) -> anyhow::Result<()> {
     let path = format!("/projects/{name}/domains/{domain}/certificate/refresh");
     let answer = client.post::<Refreshed>(&path, &json!({})).await;
-    answer.map_err(|failure| no_domain(name, domain, failure))?;
+    answer.map_err(|failure| with_domain_hint(name, domain, failure))?;
     let detail = projects::detail(name, client).await?;
     let found = detail.domains.into_iter().find(|it| it.domain == *domain);
     let found = found.ok_or_else(|| unknown(name, domain))?;
@@ -194,7 +194,7 @@ async fn refresh(name: &ProjectName, domain: &Hostname, client: &Client, output:
 
 async fn remove(name: &ProjectName, domain: &Hostname, client: &Client, output: Output) -> anyhow::Result<()> {
     let answer = client.delete::<Done>(&format!("/projects/{name}/domains/{domain}")).await;
-    let answer = answer.map_err(|failure| no_domain(name, domain, failure))?;
+    let answer = answer.map_err(|failure| with_domain_hint(name, domain, failure))?;
     output.success(&format!("Detached {domain} from {name}."));
     super::propagation::report(output, "Gone", answer.propagation);
     output.note("Remove its DNS record too, or whoever attaches the name next is served there.");
@@ -202,15 +202,15 @@ async fn remove(name: &ProjectName, domain: &Hostname, client: &Client, output: 
 }
 
 /// Explains the failure of a request about a domain: names the domain or project that does not exist.
-fn no_domain(name: &ProjectName, domain: &Hostname, failure: Failure) -> Failure {
+fn with_domain_hint(name: &ProjectName, domain: &Hostname, failure: Failure) -> Failure {
     match failure.kind {
-        Kind::NotFound if failure.message.contains("domain") => unknown(name, domain),
+        FailureClass::NotFound if failure.message.contains("domain") => unknown(name, domain),
         _ => projects::unknown(name, failure),
     }
 }
 
 fn unknown(name: &ProjectName, domain: &Hostname) -> Failure {
-    Failure::new(Kind::NotFound, "not_found", format!("{name} has no domain {domain}."))
+    Failure::new(FailureClass::NotFound, "not_found", format!("{name} has no domain {domain}."))
         .with_hint(format!("`svc domains --project {name}` lists what there is."))
 }
 
@@ -226,7 +226,7 @@ fn records(records: &[DnsRecord], between: &str) -> String {
     records.iter().map(DnsRecord::line).collect::<Vec<_>>().join(between)
 }
 
-fn words(state: DomainState) -> String {
+fn state_words(state: DomainState) -> String {
     state.as_str().replace('_', " ").replace("dns", "DNS")
 }
 
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn states_are_words() {
-        assert_eq!(words(DomainState::WaitingForDns), "waiting for DNS");
-        assert_eq!(words(DomainState::Live), "live");
+        assert_eq!(state_words(DomainState::WaitingForDns), "waiting for DNS");
+        assert_eq!(state_words(DomainState::Live), "live");
     }
 }

@@ -7,29 +7,29 @@ use domain::{ProjectName, certificates::DomainState};
 
 use super::{super::projects, is_live, records};
 use crate::{
-    client::{Client, Events, News},
-    failure::{Failure, Kind},
+    client::{Client, EventStream, StreamEvent},
+    failure::{Failure, FailureClass},
     output::{self, Output},
 };
 
 /// The maximum wait for a certificate; issuing continues without the client.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The polling interval of a long wait without events.
-const PAUSE_OF_LONG_WAIT: Duration = Duration::from_secs(2);
+const LONG_POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// The polling interval of a long wait with events, because an event may be lost.
-const LOOK_EVERY: Duration = Duration::from_secs(30);
-const PAUSE: Duration = Duration::from_millis(250);
+const EVENT_POLL_INTERVAL: Duration = Duration::from_secs(30);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-pub(super) struct Waited {
+pub(super) struct DomainProgress {
     pub(super) domain: Domain,
     url: String,
 }
 
 /// Waits until `domain` is live or blocked, for a few seconds at most.
-pub(super) async fn wait(name: &ProjectName, domain: Domain, client: &Client, output: Output) -> Waited {
+pub(super) async fn wait(name: &ProjectName, domain: Domain, client: &Client, output: Output) -> DomainProgress {
     let spinner = output.spinner(format!("Looking at {}", domain.domain));
     let hostname = domain.domain.clone();
-    let mut waited = Waited { url: format!("https://{hostname}"), domain };
+    let mut waited = DomainProgress { url: format!("https://{hostname}"), domain };
     // A state from before the requested check still has that check as its next attempt. Without a next attempt,
     // certificates are not ordered here.
     let asked_for = waited.domain.status.next_attempt_at;
@@ -49,7 +49,7 @@ pub(super) async fn wait(name: &ProjectName, domain: Domain, client: &Client, ou
                     return;
                 }
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     };
     // Issuing continues without the client.
@@ -63,13 +63,13 @@ pub(super) async fn wait_until_settled(
     name: &ProjectName,
     domain: Domain,
     patience: Duration,
-    mut events: Option<Events>,
+    mut events: Option<EventStream>,
     client: &Client,
     output: Output,
-) -> Waited {
+) -> DomainProgress {
     let spinner = output.spinner(domain.status.message.clone());
     let hostname = domain.domain.clone();
-    let mut waited = Waited { url: format!("https://{hostname}"), domain };
+    let mut waited = DomainProgress { url: format!("https://{hostname}"), domain };
     let asked_for = waited.domain.status.next_attempt_at;
     let watch = async {
         loop {
@@ -87,8 +87,8 @@ pub(super) async fn wait_until_settled(
                 }
                 spinner.set_message(status.message.clone());
             }
-            let pause = if events.is_some() { LOOK_EVERY } else { PAUSE_OF_LONG_WAIT };
-            match tokio::time::timeout(pause, told_of(name, hostname.as_str(), &mut events)).await {
+            let pause = if events.is_some() { EVENT_POLL_INTERVAL } else { LONG_POLL_INTERVAL };
+            match tokio::time::timeout(pause, wait_for_event(name, hostname.as_str(), &mut events)).await {
                 Ok(true) | Err(_) => {}
                 Ok(false) => events = None,
             }
@@ -101,12 +101,12 @@ pub(super) async fn wait_until_settled(
 }
 
 /// Waits until an event concerns the domain, or events may have been lost. Returns false when the stream has ended.
-async fn told_of(project: &ProjectName, hostname: &str, events: &mut Option<Events>) -> bool {
+async fn wait_for_event(project: &ProjectName, hostname: &str, events: &mut Option<EventStream>) -> bool {
     let Some(events) = events else { return std::future::pending().await };
     loop {
         match events.next().await {
-            Some(News::Reset) => return true,
-            Some(News::Change(event)) => {
+            Some(StreamEvent::Reset) => return true,
+            Some(StreamEvent::Change(event)) => {
                 if event.project.as_ref() == Some(project) && event.subject.as_deref() == Some(hostname) {
                     return true;
                 }
@@ -116,13 +116,13 @@ async fn told_of(project: &ProjectName, hostname: &str, events: &mut Option<Even
     }
 }
 
-impl Waited {
+impl DomainProgress {
     pub(super) fn failure(&self) -> Failure {
         let Domain { domain, status, .. } = &self.domain;
         let hint = format!("`svc domains doctor {domain}` says what stands in DNS; its record is {}.", self.record());
         match status.state {
-            DomainState::Blocked => Failure::new(Kind::Refused, "domain_blocked", status.message.clone()),
-            _ => Failure::new(Kind::Refused, "domain_not_live", format!("Not live yet. {}", status.message)),
+            DomainState::Blocked => Failure::new(FailureClass::Refused, "domain_blocked", status.message.clone()),
+            _ => Failure::new(FailureClass::Refused, "domain_not_live", format!("Not live yet. {}", status.message)),
         }
         .with_hint(hint)
     }

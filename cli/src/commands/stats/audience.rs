@@ -4,7 +4,7 @@ use api::stats::AudienceStats;
 use domain::Timestamp;
 
 use super::{
-    draw::{bars, before, country, line_of_time, period},
+    draw::{bars, country, period, previous_period, timeline},
     midnight,
 };
 use crate::output::{bold, count, lines};
@@ -29,11 +29,11 @@ pub(super) fn draw(audience: &AudienceStats) -> String {
         [] => "No other site led here.".to_owned(),
         sites => bars("FROM", "VIEWS", sites.iter().map(|site| (&*site.referrer, site.views))),
     };
-    let before = before(audience.previous.map(|sums| sums.pageviews), audience.days.into(), "day");
+    let before = previous_period(audience.previous.map(|sums| sums.pageviews), audience.days.into(), "day");
     let more = if audience.truncated { " The lists are not complete: what is rare is known in sum only." } else { "" };
     [
         format!("{what}: {} by people.{before}{more}", count(pageviews, "page view")),
-        line_of_time(&views, &begins, "page views by day", &audience.deployments),
+        timeline(&views, &begins, "page views by day", &audience.deployments),
         bars("PAGE", "VIEWS", audience.top_pages.iter().map(|page| (&*page.path, page.views))),
         referrers,
         bars(

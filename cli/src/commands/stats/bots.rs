@@ -4,7 +4,7 @@ use api::stats::{BotsStats, ClassStats};
 use domain::Timestamp;
 
 use super::{
-    draw::{bars, before, line_of_time, period},
+    draw::{bars, period, previous_period, timeline},
     midnight,
 };
 use crate::output::{bold, count, lines, size};
@@ -45,7 +45,7 @@ pub(super) fn draw(bots: &BotsStats) -> String {
         share(bots.people.requests),
         share(bots.declared.requests),
         share(bots.automation.requests),
-        before(bots.previous.map(|sums| sums.totals.requests), bots.days.into(), "day"),
+        previous_period(bots.previous.map(|sums| sums.totals.requests), bots.days.into(), "day"),
     );
     let begins: Vec<Timestamp> = bots.timeline.iter().map(|day| midnight(&day.day)).collect();
     let by_day: Vec<u64> = bots.timeline.iter().map(|day| day.declared + day.automation).collect();
@@ -75,7 +75,7 @@ pub(super) fn draw(bots: &BotsStats) -> String {
                 operator.people_sent.to_string(),
             ]
         });
-    let line = line_of_time(&by_day, &begins, "requests by programs, by day", &bots.deployments);
+    let line = timeline(&by_day, &begins, "requests by programs, by day", &bots.deployments);
     [head, line, classes(&bots.classes), agents, operators].join("\n\n")
 }
 

@@ -25,16 +25,11 @@ pub(super) fn sparkline(numbers: &[u64]) -> String {
 }
 
 /// Draws a sparkline with its caption, and a mark below each deployment. `begins` are the start times of its parts.
-pub(super) fn line_of_time(
-    numbers: &[u64],
-    begins: &[Timestamp],
-    meaning: &str,
-    deployments: &[DeploymentMark],
-) -> String {
-    line_within(output::width(), numbers, begins, meaning, deployments)
+pub(super) fn timeline(numbers: &[u64], begins: &[Timestamp], meaning: &str, deployments: &[DeploymentMark]) -> String {
+    timeline_within(output::width(), numbers, begins, meaning, deployments)
 }
 
-fn line_within(
+fn timeline_within(
     room: Option<usize>,
     numbers: &[u64],
     begins: &[Timestamp],
@@ -87,14 +82,14 @@ fn is_midnight(time: Timestamp) -> bool {
 }
 
 /// Formats the number of the preceding period of the same length as a following sentence; empty if it is unknown.
-pub(super) fn before(number: Option<u64>, length: u64, unit: &str) -> String {
+pub(super) fn previous_period(number: Option<u64>, length: u64, unit: &str) -> String {
     let Some(number) = number else { return String::new() };
     let length = if length == 1 { unit.to_owned() } else { count(length, unit) };
     format!(" {number} in the {length} before.")
 }
 
 /// Quotes a name that is empty or has blanks at an end, so that it is recognizable in a table.
-fn named(name: &str) -> String {
+fn table_name(name: &str) -> String {
     const NOTHING: &str = "(none)";
     if name.is_empty() {
         NOTHING.to_owned()
@@ -115,7 +110,7 @@ pub(super) fn bars<'r>(heading: &str, counted: &str, rows: impl Iterator<Item = 
     let rows: Vec<_> = rows.collect();
     let most = rows.iter().map(|(_, number)| *number).max().unwrap_or(0);
     let cells: Vec<Vec<String>> =
-        rows.into_iter().map(|(name, number)| vec![named(name), number.to_string(), bar(number, most)]).collect();
+        rows.into_iter().map(|(name, number)| vec![table_name(name), number.to_string(), bar(number, most)]).collect();
     table(&[heading, counted, ""], &cells, &format!("No {}.", heading.to_lowercase()))
 }
 
@@ -141,8 +136,8 @@ mod tests {
         let begins: Vec<Timestamp> = (1..=4).map(hour).collect();
         let mark = |at| DeploymentMark { id: DeploymentId::new(at), at, git_sha: None };
         let marks = [mark(hour(0)), mark(hour(2) + Duration::from_mins(59)), mark(hour(4))];
-        assert_eq!(line_of_time(&[1, 1, 1, 1], &begins, "requests", &marks), "████  requests\n ▲ ▲  deployments");
-        assert_eq!(line_of_time(&[1], &begins[..1], "requests", &marks[..1]), "█  requests");
+        assert_eq!(timeline(&[1, 1, 1, 1], &begins, "requests", &marks), "████  requests\n ▲ ▲  deployments");
+        assert_eq!(timeline(&[1], &begins[..1], "requests", &marks[..1]), "█  requests");
     }
 
     #[test]
@@ -150,10 +145,10 @@ mod tests {
         let begins: Vec<Timestamp> =
             (0..365).map(|day| Timestamp::from_unix_millis(0) + Duration::from_hours(24 * day)).collect();
         let marks = [DeploymentMark { id: DeploymentId::new(begins[364]), at: begins[364], git_sha: None }];
-        let text = line_within(Some(60), &[1; 365], &begins, "requests by day", &marks);
+        let text = timeline_within(Some(60), &[1; 365], &begins, "requests by day", &marks);
         assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
         assert!(text.contains("requests by day, 12 a mark") && text.contains('▲'), "{text}");
-        assert_eq!(line_within(Some(60), &[1, 1], &begins[..2], "requests", &[]), "██  requests");
+        assert_eq!(timeline_within(Some(60), &[1, 1], &begins[..2], "requests", &[]), "██  requests");
     }
 
     #[test]
@@ -170,14 +165,14 @@ mod tests {
 
     #[test]
     fn what_was_before_is_a_sentence() {
-        assert_eq!(before(Some(7), 30, "day"), " 7 in the 30 days before.");
-        assert_eq!(before(Some(0), 1, "day"), " 0 in the day before.");
-        assert_eq!(before(None, 365, "day"), "");
+        assert_eq!(previous_period(Some(7), 30, "day"), " 7 in the 30 days before.");
+        assert_eq!(previous_period(Some(0), 1, "day"), " 0 in the day before.");
+        assert_eq!(previous_period(None, 365, "day"), "");
     }
 
     #[test]
     fn odd_names_can_be_told_apart() {
-        assert_eq!(["", "(none)", "/a b", " "].map(named), ["(none)", "\"(none)\"", "/a b", "\" \""]);
+        assert_eq!(["", "(none)", "/a b", " "].map(table_name), ["(none)", "\"(none)\"", "/a b", "\" \""]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use api::stats::{ErrorCounts, ErrorStats, ErrorsStats};
 use domain::Timestamp;
 
 use super::{
-    draw::{before, line_of_time, period},
+    draw::{period, previous_period, timeline},
     midnight,
 };
 use crate::output::{bold, count, lines};
@@ -21,13 +21,13 @@ pub(super) fn draw(errors: &ErrorsStats) -> String {
         other => format!(", {other} more beyond those listed by path"),
     };
     let sum = |counts: ErrorCounts| counts.not_found + counts.server_errors + counts.other;
-    let before = before(errors.previous.map(sum), errors.days.into(), "day");
+    let before = previous_period(errors.previous.map(sum), errors.days.into(), "day");
     let not_found = count(totals.not_found, "request");
     let head = format!("{what}: {not_found} not found, {} failed{more}.{before}", totals.server_errors);
     let begins: Vec<Timestamp> = errors.timeline.iter().map(|day| midnight(&day.day)).collect();
     let by_day: Vec<u64> =
         errors.timeline.iter().map(|day| day.counts.not_found + day.counts.server_errors + day.counts.other).collect();
-    let line = line_of_time(&by_day, &begins, "errors by day", &errors.deployments);
+    let line = timeline(&by_day, &begins, "errors by day", &errors.deployments);
     let rows = lines(
         &errors.errors,
         &["STATUS", "PATH", "REQUESTS", "LINKED FROM", "BROKEN BY"],

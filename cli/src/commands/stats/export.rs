@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use domain::{ProjectName, limits, stats::Day};
+use domain::{ProjectName, limits, stats::CalendarDay};
 use serde_json::{Value, json};
 use url::form_urlencoded;
 
 use super::projects;
 use crate::{
     client::Client,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureClass},
     output::Output,
 };
 
@@ -18,7 +18,7 @@ const EXPORT_BYTES: u64 = 256 * limits::MB;
 
 /// Export daily counts: a row for each day, kind and key.
 #[derive(Debug, clap::Args)]
-pub(super) struct Export {
+pub(super) struct ExportArgs {
     /// The file to write to [default: stdout]
     file: Option<PathBuf>,
     /// The number of last days, including today, in UTC [default: 30]
@@ -26,28 +26,28 @@ pub(super) struct Export {
     days: Option<u16>,
     /// The first day, in UTC: within the last 400 days
     #[arg(long, value_name = "YYYY-MM-DD")]
-    from: Option<Day>,
+    from: Option<CalendarDay>,
     /// The last day [default: today]
     #[arg(long, value_name = "YYYY-MM-DD", requires = "from")]
-    to: Option<Day>,
+    to: Option<CalendarDay>,
     /// The format of the rows
-    #[arg(long, value_enum, default_value_t = Format::Csv)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = ExportFormatArg::Csv)]
+    format: ExportFormatArg,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum ExportFormatArg {
     /// Comma-separated values with a header line
     Csv,
     /// One JSON object per line
     Ndjson,
 }
 
-pub(super) async fn run(wanted: Export, name: &ProjectName, client: &Client, output: Output) -> anyhow::Result<()> {
-    let Export { file, days, from, to, format } = wanted;
+pub(super) async fn run(wanted: ExportArgs, name: &ProjectName, client: &Client, output: Output) -> anyhow::Result<()> {
+    let ExportArgs { file, days, from, to, format } = wanted;
     // With `--json`, stdout holds one document, whatever format a file would have.
-    let format = if output.is_json() && file.is_none() { Format::Ndjson } else { format };
-    let form = if format == Format::Csv { "csv" } else { "ndjson" };
+    let format = if output.is_json() && file.is_none() { ExportFormatArg::Ndjson } else { format };
+    let form = if format == ExportFormatArg::Csv { "csv" } else { "ndjson" };
     let mut query = form_urlencoded::Serializer::new(String::new());
     query.append_pair("format", form);
     if let Some(days) = days {
@@ -70,6 +70,7 @@ pub(super) async fn run(wanted: Export, name: &ProjectName, client: &Client, out
         return output.exact(&Value::Null, || rows);
     }
     let read: Result<Vec<Value>, _> = rows.lines().filter(|row| !row.is_empty()).map(serde_json::from_str).collect();
-    let rows = read.map_err(|_| Failure::new(Kind::Unreachable, "unexpected_answer", "The export cannot be read."))?;
+    let rows =
+        read.map_err(|_| Failure::new(FailureClass::Unreachable, "unexpected_answer", "The export cannot be read."))?;
     output.result(&json!({ "rows": rows }), String::new)
 }

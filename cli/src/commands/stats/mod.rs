@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use api::stats::{AudienceStats, BotsStats, ErrorsStats, LiveStats, StatsHistory};
 use clap::Subcommand;
-use domain::{ProjectName, Timestamp, stats::Day};
+use domain::{ProjectName, Timestamp, stats::CalendarDay};
 use serde::{Serialize, de::DeserializeOwned};
 use url::form_urlencoded;
 
@@ -20,7 +20,7 @@ pub(super) use self::draw::bar;
 use super::projects;
 use crate::{
     client::Client,
-    failure::{self, Failure, Kind},
+    failure::{self, Failure, FailureClass},
     options::ProjectOption,
     output::{self, Output},
 };
@@ -33,28 +33,28 @@ const PAUSE: Duration = Duration::from_secs(5);
 #[command(
     after_help = "Without --hours, --days and --from: the last 24 hours; of --audience, --bots and --errors the last 30 days."
 )]
-pub(crate) struct Stats {
+pub(crate) struct StatsArgs {
     #[command(subcommand)]
-    action: Option<Action>,
+    action: Option<StatsCommand>,
     #[command(flatten)]
-    report: Report,
+    report: ReportArgs,
     #[command(flatten)]
     project: ProjectOption,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum StatsCommand {
     /// Export daily counts as comma-separated values or JSON
-    Export(export::Export),
+    Export(export::ExportArgs),
     /// Show, create or disable the public link to the statistics, which works without an account
     Public {
         /// Whether the link is on; once turned off, a link never works again
-        state: Option<public::State>,
+        state: Option<public::PublicLinkState>,
     },
 }
 
 #[derive(Debug, clap::Args)]
-struct Report {
+struct ReportArgs {
     /// The number of last hours, including the current one
     #[arg(
         long, value_name = "N", conflicts_with_all = ["days", "audience", "bots", "errors"],
@@ -65,7 +65,7 @@ struct Report {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=365))]
     days: Option<u16>,
     #[command(flatten)]
-    dates: Dates,
+    dates: DateRange,
     #[command(flatten)]
     kind: ReportOption,
     /// Only traffic of this hostname, or views on it
@@ -86,16 +86,16 @@ struct Report {
 }
 
 #[derive(Debug, Clone, Copy, clap::Args)]
-struct Dates {
+struct DateRange {
     /// The first day, in UTC: within the last 400 days
     #[arg(long, value_name = "YYYY-MM-DD", conflicts_with_all = ["hours", "days"])]
-    from: Option<Day>,
+    from: Option<CalendarDay>,
     /// The last day [default: today]
     #[arg(long, value_name = "YYYY-MM-DD", requires = "from")]
-    to: Option<Day>,
+    to: Option<CalendarDay>,
 }
 
-impl Dates {
+impl DateRange {
     fn write(self, query: &mut form_urlencoded::Serializer<'_, String>) {
         for (name, day) in [("from", self.from), ("to", self.to)] {
             if let Some(day) = day {
@@ -119,16 +119,16 @@ struct ReportOption {
     errors: bool,
 }
 
-pub(crate) async fn run(stats: Stats, client: &Client, output: Output) -> anyhow::Result<()> {
+pub(crate) async fn run(stats: StatsArgs, client: &Client, output: Output) -> anyhow::Result<()> {
     if stats.report.watch && output.is_json() {
         return Err(Failure::usage("--watch shows it anew and anew, and --json prints one document.").into());
     }
-    let Stats { project, action, report } = stats;
+    let StatsArgs { project, action, report } = stats;
     let name = project.choose(client, output).await?;
     match action {
         None => {}
-        Some(Action::Export(wanted)) => return export::run(wanted, &name, client, output).await,
-        Some(Action::Public { state }) => return public::run(state, &name, client, output).await,
+        Some(StatsCommand::Export(wanted)) => return export::run(wanted, &name, client, output).await,
+        Some(StatsCommand::Public { state }) => return public::run(state, &name, client, output).await,
     }
     report.show(&name, client, output).await?;
     if !report.watch {
@@ -138,16 +138,18 @@ pub(crate) async fn run(stats: Stats, client: &Client, output: Output) -> anyhow
         tokio::time::sleep(PAUSE).await;
         match report.show(&name, client, output).await {
             // The service may be back at the next refresh.
-            Err(error) if failure::of(&error).kind == Kind::Unreachable => output::warning(&error.to_string()),
+            Err(error) if failure::from_error(&error).kind == FailureClass::Unreachable => {
+                output::warning(&error.to_string())
+            }
             shown => shown?,
         }
     }
 }
 
-impl Report {
+impl ReportArgs {
     async fn show(&self, name: &ProjectName, client: &Client, output: Output) -> anyhow::Result<()> {
         let ReportOption { audience, bots, errors } = self.kind;
-        let look = Look { name, client, output, clear: self.watch };
+        let look = ReportView { name, client, output, clear: self.watch };
         if audience {
             look.at::<AudienceStats>("stats/audience", &self.query(), audience::draw).await
         } else if bots {
@@ -183,7 +185,7 @@ impl Report {
     }
 }
 
-struct Look<'l> {
+struct ReportView<'l> {
     name: &'l ProjectName,
     client: &'l Client,
     output: Output,
@@ -191,7 +193,7 @@ struct Look<'l> {
     clear: bool,
 }
 
-impl Look<'_> {
+impl ReportView<'_> {
     async fn at<T: Serialize + DeserializeOwned>(
         self,
         path: &str,

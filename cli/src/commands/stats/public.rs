@@ -8,7 +8,7 @@ use super::projects;
 use crate::{client::Client, output::Output};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum State {
+pub(super) enum PublicLinkState {
     /// Anyone with the link may read the statistics
     On,
     /// The current link never works again
@@ -16,7 +16,7 @@ pub(super) enum State {
 }
 
 pub(super) async fn run(
-    state: Option<State>,
+    state: Option<PublicLinkState>,
     name: &ProjectName,
     client: &Client,
     output: Output,
@@ -24,13 +24,17 @@ pub(super) async fn run(
     let path = format!("/projects/{name}/stats/public");
     let answer = match state {
         None => client.get::<PublicLink>(&path).await,
-        Some(state) => client.put(&path, &SetPublicLink { enabled: state == State::On }).await,
+        Some(state) => client.put(&path, &SetPublicLink { enabled: state == PublicLinkState::On }).await,
     };
     let link = answer.map_err(|failure| projects::unknown(name, failure))?.body;
     match state {
         None => {}
-        Some(State::On) => output.success(&format!("Everybody who has this link may read the statistics of {name}:")),
-        Some(State::Off) => output.success(&format!("The statistics of {name} have no public link any more.")),
+        Some(PublicLinkState::On) => {
+            output.success(&format!("Everybody who has this link may read the statistics of {name}:"))
+        }
+        Some(PublicLinkState::Off) => {
+            output.success(&format!("The statistics of {name} have no public link any more."))
+        }
     }
     output.result(&link, || match &link.url {
         Some(url) => url.clone(),

@@ -5,7 +5,7 @@ use domain::Timestamp;
 
 use super::{
     bots,
-    draw::{bars, before, country, line_of_time, period},
+    draw::{bars, country, period, previous_period, timeline},
     midnight,
 };
 use crate::output::{bold, count, lines, size, table};
@@ -13,13 +13,13 @@ use crate::output::{bold, count, lines, size, table};
 pub(super) fn draw_live(live: &LiveStats) -> String {
     let requests: Vec<u64> = live.timeline.iter().map(|hour| hour.requests).collect();
     let what = format!("{}, last {}", live.project, count(requests.len() as u64, "hour"));
-    let before = before(live.previous.map(|sums| sums.requests), requests.len() as u64, "hour");
+    let before = previous_period(live.previous.map(|sums| sums.requests), requests.len() as u64, "hour");
     let mut parts = vec![totals(&what, &live.totals, &before)];
     if live.totals.requests == 0 {
         return parts.remove(0);
     }
     let begins: Vec<Timestamp> = live.timeline.iter().map(|hour| hour.hour).collect();
-    parts.push(line_of_time(&requests, &begins, "requests by hour", &live.deployments));
+    parts.push(timeline(&requests, &begins, "requests by hour", &live.deployments));
     parts.extend(live.top_paths.as_ref().map(|paths| {
         lines(paths, &["PATH", "REQUESTS", "SENT"], "No paths.", |path| {
             vec![path.path.clone(), path.requests.to_string(), size(path.bytes)]
@@ -64,13 +64,13 @@ fn statuses(status: StatusCounts, cache: CacheCounts) -> String {
 pub(super) fn draw_history(history: &StatsHistory) -> String {
     let requests: Vec<u64> = history.timeline.iter().map(|day| day.requests).collect();
     let period = period(history.to, history.timeline.iter().map(|day| &*day.day));
-    let before = before(history.previous.map(|sums| sums.requests), history.days.into(), "day");
+    let before = previous_period(history.previous.map(|sums| sums.requests), history.days.into(), "day");
     let head = totals(&format!("{}, {period}", history.project), &history.totals, &before);
     if history.totals.requests == 0 {
         return head;
     }
     let begins: Vec<Timestamp> = history.timeline.iter().map(|day| midnight(&day.day)).collect();
-    let line = line_of_time(&requests, &begins, "requests by day", &history.deployments);
+    let line = timeline(&requests, &begins, "requests by day", &history.deployments);
     let seen: Vec<_> = history.timeline.iter().filter(|day| day.requests > 0).rev().collect();
     let headings = ["DAY", "REQUESTS", "SENT", "FROM MEMORY"];
     // Cache hits are not known for a single hostname, path or country.

@@ -147,8 +147,8 @@ fn a_private_file_is_refused_unless_it_is_asked_for() {
         site(&[(".env", "x"), ("id_rsa", "x"), ("deploy_key", pem), ("key.html", pem), (".composer/auth.json", "{}")]);
     for name in [".env", "id_rsa", "deploy_key", ".composer/auth.json"] {
         let path = dir.path().join(name);
-        let failure = crate::failure::of(&select(&path, false).unwrap_err());
-        assert_eq!((failure.kind, &*failure.code), (Kind::Refused, "private_file"), "{name}");
+        let failure = crate::failure::from_error(&select(&path, false).unwrap_err());
+        assert_eq!((failure.kind, &*failure.code), (FailureClass::Refused, "private_file"), "{name}");
         assert!(failure.hint.unwrap().contains("--anyway"));
         assert_eq!(select(&path, true).unwrap().entries.len(), 1, "{name}");
     }
@@ -161,7 +161,7 @@ fn a_named_pipe_is_refused_and_not_waited_for() {
     let dir = site(&[]);
     let pipe = dir.path().join("fifo.html");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    let failure = crate::failure::of(&select(&pipe, false).unwrap_err());
+    let failure = crate::failure::from_error(&select(&pipe, false).unwrap_err());
     assert_eq!(&*failure.code, "not_a_file");
 }
 
@@ -180,7 +180,7 @@ fn symlinks_to_files_and_to_folders_inside_are_followed() {
     assert_eq!(selection.bytes, 1 + 6 + 3 * 5);
     assert!(selection.skipped.is_empty(), "{:?}", selection.skipped);
     let target = dir.path().canonicalize().unwrap().join("share/jquery.js");
-    assert_eq!(selection.linked, [Linked { name: "jquery.js".into(), target }]);
+    assert_eq!(selection.linked, [LinkedFile { name: "jquery.js".into(), target }]);
 }
 
 #[cfg(unix)]
@@ -211,7 +211,7 @@ fn symlinks_that_lead_astray_are_left_out() {
         names(&selection),
         [".well-known/x", "a/b/page.html", "a/page.html", "b/a/page.html", "b/page.html", "index.html", "x"]
     );
-    let describe = |(what, Skipped { times, first })| (what, times, first.display().to_string());
+    let describe = |(what, SkippedFiles { times, first })| (what, times, first.display().to_string());
     let skipped: Vec<_> = selection.skipped.into_iter().map(describe).collect();
     let skipped: Vec<(&str, u64, &str)> =
         skipped.iter().map(|(what, times, first)| (&**what, *times, &**first)).collect();
@@ -231,11 +231,11 @@ fn symlinks_that_lead_astray_are_left_out() {
 #[test]
 fn an_empty_source_folder_points_to_the_build() {
     let dir = site(&[(".git/config", "x")]);
-    let failure = crate::failure::of(&select(dir.path(), false).unwrap_err());
+    let failure = crate::failure::from_error(&select(dir.path(), false).unwrap_err());
     assert_eq!(failure.code, "empty_folder");
 
     let dir = site(&[("package.json", "{}"), ("dist/index.html", "x"), (".svcignore", "*\n")]);
-    let failure = crate::failure::of(&select(dir.path(), false).unwrap_err());
+    let failure = crate::failure::from_error(&select(dir.path(), false).unwrap_err());
     assert!(failure.hint.unwrap().contains("dist"));
 }
 
@@ -243,20 +243,20 @@ fn an_empty_source_folder_points_to_the_build() {
 fn a_file_over_the_limit_is_named() {
     let dir = site(&[("index.html", "x")]);
     fs::File::create(dir.path().join("film.mp4")).unwrap().set_len(limits::FILE_BYTES + 1).unwrap();
-    let failure = crate::failure::of(&select(dir.path(), false).unwrap_err());
-    assert_eq!(failure.kind, Kind::Limit);
+    let failure = crate::failure::from_error(&select(dir.path(), false).unwrap_err());
+    assert_eq!(failure.kind, FailureClass::Limit);
     assert!(failure.message.contains("film.mp4"), "{}", failure.message);
 }
 
 #[test]
 fn a_missing_path_is_a_mistake_of_usage() {
-    let failure = crate::failure::of(&select(Path::new("/no/such/folder"), false).unwrap_err());
-    assert_eq!(failure.kind, Kind::Usage);
+    let failure = crate::failure::from_error(&select(Path::new("/no/such/folder"), false).unwrap_err());
+    assert_eq!(failure.kind, FailureClass::Usage);
 }
 
 #[cfg(unix)]
 #[test]
 fn a_backslash_in_a_name_is_refused_before_the_upload() {
     let dir = site(&[("index.html", "x"), ("a\\b", "x")]);
-    assert_eq!(crate::failure::of(&select(dir.path(), false).unwrap_err()).code, "bad_file_name");
+    assert_eq!(crate::failure::from_error(&select(dir.path(), false).unwrap_err()).code, "bad_file_name");
 }

@@ -42,7 +42,7 @@ pub struct BillingOverview {
 /// unknown limit is an error.)
 fn limits_that_are_known<'de, D: Deserializer<'de>>(limits: D) -> Result<PlanLimits, D::Error> {
     let mut sent = Map::deserialize(limits)?;
-    if let Ok(Value::Object(known)) = serde_json::to_value(Plans::default().limits_of(None)) {
+    if let Ok(Value::Object(known)) = serde_json::to_value(Plans::default().limits_for(None)) {
         sent.retain(|name, _| known.contains_key(name));
     }
     serde_json::from_value(Value::Object(sent)).map_err(de::Error::custom)
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn limits_of_a_newer_service_are_read() {
-        let limits = Plans::default().limits_of(None);
+        let limits = Plans::default().limits_for(None);
         let mut written = serde_json::json!({ "id": "free", "name": "Free", "price_cents": 0, "limits": limits });
         written["limits"]["seats_on_the_moon"] = 7.into();
         let read: CatalogPlan = serde_json::from_value(written).unwrap();

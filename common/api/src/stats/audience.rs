@@ -2,7 +2,7 @@
 
 use domain::{
     ProjectName, Timestamp,
-    stats::{Day, Days},
+    stats::{CalendarDay, DaysBack},
 };
 use serde::{Deserialize, Serialize};
 
@@ -14,13 +14,13 @@ use super::DeploymentMark;
 pub struct AudienceQuery {
     /// The number of UTC days, today included; 30 when absent.
     #[cfg_attr(feature = "openapi", param(value_type = Option<u16>, minimum = 1, maximum = 365))]
-    pub days: Option<Days>,
+    pub days: Option<DaysBack>,
     /// The first UTC day, as `YYYY-MM-DD`, instead of `days`: one of the last 400.
     #[cfg_attr(feature = "openapi", param(value_type = Option<String>, format = Date))]
-    pub from: Option<Day>,
+    pub from: Option<CalendarDay>,
     /// The last UTC day, as `YYYY-MM-DD`; today when absent.
     #[cfg_attr(feature = "openapi", param(value_type = Option<String>, format = Date))]
-    pub to: Option<Day>,
+    pub to: Option<CalendarDay>,
     /// The hostname to count views of; all hostnames when absent.
     pub hostname: Option<String>,
     /// The path to count views of; all paths when absent.

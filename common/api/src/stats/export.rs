@@ -1,6 +1,6 @@
 //! `/projects/:name/stats/export`.
 
-use domain::stats::{Day, Days};
+use domain::stats::{CalendarDay, DaysBack};
 use serde::{Deserialize, Serialize};
 
 /// The period to export, and the format.
@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 pub struct ExportQuery {
     /// The number of UTC days, today included; 30 when absent.
     #[cfg_attr(feature = "openapi", param(value_type = Option<u16>, minimum = 1, maximum = 365))]
-    pub days: Option<Days>,
+    pub days: Option<DaysBack>,
     /// The first UTC day, as `YYYY-MM-DD`, instead of `days`: one of the last 400.
     #[cfg_attr(feature = "openapi", param(value_type = Option<String>, format = Date))]
-    pub from: Option<Day>,
+    pub from: Option<CalendarDay>,
     /// The last UTC day, as `YYYY-MM-DD`; today when absent.
     #[cfg_attr(feature = "openapi", param(value_type = Option<String>, format = Date))]
-    pub to: Option<Day>,
+    pub to: Option<CalendarDay>,
     /// The format: `csv` (the default) or `ndjson`, one object per line.
     #[cfg_attr(feature = "openapi", param(inline))]
     pub format: Option<ExportFormat>,

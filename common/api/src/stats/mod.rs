@@ -9,7 +9,7 @@ mod public;
 
 use domain::{
     DeploymentId, ProjectName, Timestamp,
-    stats::{Day, Days, Hours},
+    stats::{CalendarDay, DaysBack, HoursBack},
 };
 use serde::{Deserialize, Serialize};
 
@@ -29,13 +29,13 @@ pub use self::{
 pub struct LiveQuery {
     /// The number of hours, including the current one; 24 when absent.
     #[cfg_attr(feature = "openapi", param(value_type = Option<u16>, minimum = 1, maximum = 72))]
-    pub hours: Option<Hours>,
+    pub hours: Option<HoursBack>,
     /// The first UTC day, as `YYYY-MM-DD`, instead of `hours`: today or one of the seven days before.
     #[cfg_attr(feature = "openapi", param(value_type = Option<String>, format = Date))]
-    pub from: Option<Day>,
+    pub from: Option<CalendarDay>,
     /// The last UTC day, as `YYYY-MM-DD`; today when absent. Hourly statistics cover at most three days.
     #[cfg_attr(feature = "openapi", param(value_type = Option<String>, format = Date))]
-    pub to: Option<Day>,
+    pub to: Option<CalendarDay>,
     /// The hostname to count; all hostnames when absent.
     pub hostname: Option<String>,
     /// The path to count, as listed in `top_paths`; all paths when absent.
@@ -51,13 +51,13 @@ pub struct LiveQuery {
 pub struct HistoryQuery {
     /// The number of UTC days, today included; 30 when absent.
     #[cfg_attr(feature = "openapi", param(value_type = Option<u16>, minimum = 1, maximum = 365))]
-    pub days: Option<Days>,
+    pub days: Option<DaysBack>,
     /// The first UTC day, as `YYYY-MM-DD`, instead of `days`: one of the last 400.
     #[cfg_attr(feature = "openapi", param(value_type = Option<String>, format = Date))]
-    pub from: Option<Day>,
+    pub from: Option<CalendarDay>,
     /// The last UTC day, as `YYYY-MM-DD`; today when absent.
     #[cfg_attr(feature = "openapi", param(value_type = Option<String>, format = Date))]
-    pub to: Option<Day>,
+    pub to: Option<CalendarDay>,
     /// The hostname to count; all hostnames when absent.
     pub hostname: Option<String>,
     /// The path to count, as listed in `top_paths`; all paths when absent.
@@ -73,13 +73,13 @@ pub struct HistoryQuery {
 pub struct DaysQuery {
     /// The number of UTC days, today included; 30 when absent.
     #[cfg_attr(feature = "openapi", param(value_type = Option<u16>, minimum = 1, maximum = 365))]
-    pub days: Option<Days>,
+    pub days: Option<DaysBack>,
     /// The first UTC day, as `YYYY-MM-DD`, instead of `days`: one of the last 400.
     #[cfg_attr(feature = "openapi", param(value_type = Option<String>, format = Date))]
-    pub from: Option<Day>,
+    pub from: Option<CalendarDay>,
     /// The last UTC day, as `YYYY-MM-DD`; today when absent.
     #[cfg_attr(feature = "openapi", param(value_type = Option<String>, format = Date))]
-    pub to: Option<Day>,
+    pub to: Option<CalendarDay>,
 }
 
 /// A project's traffic by the hour, at most some seconds old. For a single hostname, path or country, only requests and

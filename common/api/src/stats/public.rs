@@ -1,6 +1,6 @@
 //! `/projects/:name/stats/public` and `/stats/:token`.
 
-use domain::{ProjectName, Timestamp, stats::Day};
+use domain::{ProjectName, Timestamp, stats::CalendarDay};
 use serde::{Deserialize, Serialize};
 
 use super::{CountryViews, LiveBots, PageViews, ReferrerViews};
@@ -29,10 +29,10 @@ pub struct SetPublicLink {
 pub struct PublicQuery {
     /// The first UTC day, as `YYYY-MM-DD`; one of the last 400.
     #[cfg_attr(feature = "openapi", param(value_type = Option<String>, format = Date))]
-    pub from: Option<Day>,
+    pub from: Option<CalendarDay>,
     /// The last UTC day, as `YYYY-MM-DD`; today when absent.
     #[cfg_attr(feature = "openapi", param(value_type = Option<String>, format = Date))]
-    pub to: Option<Day>,
+    pub to: Option<CalendarDay>,
 }
 
 /// A project's statistics as its public link shows them.

@@ -12,7 +12,7 @@ use super::url;
 #[serde(default)]
 pub struct Acme {
     /// The issuer: an ACME authority (`acme`), this installation's own (`local`), or none (`none`, the default).
-    pub issuer: Issuer,
+    pub issuer: CertificateIssuer,
     /// The directory URL of the ACME authority; Let's Encrypt's by default.
     pub directory_url: Url,
     /// An address at which the authority may contact us about our certificates.
@@ -25,16 +25,16 @@ pub struct Acme {
     /// The certificate profile to request if the directory offers it; none when empty.
     pub profile: String,
     /// The challenges that may be used, in order of preference. A wildcard can only use `dns-01`.
-    pub challenges: Vec<Challenge>,
+    pub challenges: Vec<ChallengeType>,
     /// How records for `dns-01` are written. A table; in the environment as JSON.
-    pub dns: Dns,
+    pub dns: DnsChallengeConfig,
     /// The resolvers that are used to look up domains, as `address:port`; the system's when empty.
     pub resolvers: Vec<String>,
     /// The rate limits that orders stay below: those that Let's Encrypt publishes (`public`), none (`none`), or the
     /// published ones for authorities on the internet only (`auto`, the default).
-    pub limits: Limits,
+    pub limits: OrderLimits,
     /// A second authority, used after repeated failures of the first. A table; in the environment as JSON.
-    pub fallback: Option<Directory>,
+    pub fallback: Option<AcmeDirectory>,
     /// For `local`: the folder of the authority that `certs local-ca` created.
     pub local_dir: Option<PathBuf>,
     /// The public HTTPS port at which the certificate of a domain is checked.
@@ -46,16 +46,16 @@ pub struct Acme {
 impl Default for Acme {
     fn default() -> Self {
         Self {
-            issuer: Issuer::None,
+            issuer: CertificateIssuer::None,
             directory_url: url("https://acme-v02.api.letsencrypt.org/directory"),
             contact: None,
             ca_file: None,
             external_account: None,
             profile: "tlsserver".into(),
-            challenges: vec![Challenge::TlsAlpn01, Challenge::Http01, Challenge::Dns01],
-            dns: Dns::default(),
+            challenges: vec![ChallengeType::TlsAlpn01, ChallengeType::Http01, ChallengeType::Dns01],
+            dns: DnsChallengeConfig::default(),
             resolvers: Vec::new(),
-            limits: Limits::Auto,
+            limits: OrderLimits::Auto,
             fallback: None,
             local_dir: None,
             probe_port: 443,
@@ -66,8 +66,8 @@ impl Default for Acme {
 
 impl Acme {
     /// Returns the primary authority.
-    pub fn primary(&self) -> Directory {
-        Directory {
+    pub fn primary(&self) -> AcmeDirectory {
+        AcmeDirectory {
             directory_url: self.directory_url.clone(),
             contact: self.contact.clone(),
             ca_file: self.ca_file.clone(),
@@ -79,7 +79,7 @@ impl Acme {
 /// `acme.issuer`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Issuer {
+pub enum CertificateIssuer {
     /// An authority that speaks ACME (RFC 8555).
     Acme,
     /// The local authority in `acme.local_dir`, for names under `localhost`.
@@ -92,7 +92,7 @@ pub enum Issuer {
 /// `acme.limits`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Limits {
+pub enum OrderLimits {
     /// Let's Encrypt's limits for authorities on the internet, and none for those on this machine or in this network.
     #[default]
     Auto,
@@ -104,7 +104,7 @@ pub enum Limits {
 
 /// A way to prove control of a name (RFC 8555, 8; RFC 8737).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Challenge {
+pub enum ChallengeType {
     /// A file that any edge serves over plain HTTP.
     #[serde(rename = "http-01")]
     Http01,
@@ -119,7 +119,7 @@ pub enum Challenge {
 /// The directory of an ACME authority, and our account there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Directory {
+pub struct AcmeDirectory {
     /// The directory's URL.
     pub directory_url: Url,
     /// An address at which the authority may contact us.
@@ -152,11 +152,11 @@ impl fmt::Debug for ExternalAccount {
 /// `acme.dns`: how TXT records for `dns-01` are written.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Dns {
+pub struct DnsChallengeConfig {
     /// The zone to which custom domains may delegate: a CNAME from `_acme-challenge.<domain>` to `<id>.<zone>`.
     pub zone: Option<String>,
     /// A name server that accepts dynamic updates (RFC 2136).
-    pub rfc2136: Option<Rfc2136>,
+    pub rfc2136: Option<DynamicDnsServer>,
     /// A program that is run as `program add|remove <name> <value>` and exits with 0 once the record is visible
     /// everywhere.
     pub command: Option<PathBuf>,
@@ -165,7 +165,7 @@ pub struct Dns {
 /// A name server that accepts dynamic updates, signed with a shared key (RFC 2136, RFC 8945).
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Rfc2136 {
+pub struct DynamicDnsServer {
     /// The address and port of the name server.
     pub server: SocketAddr,
     /// The zone to update; when absent, the longest one that the server is authoritative for.
@@ -180,7 +180,7 @@ pub struct Rfc2136 {
     pub key_algorithm: KeyAlgorithm,
 }
 
-impl fmt::Debug for Rfc2136 {
+impl fmt::Debug for DynamicDnsServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Rfc2136");
         shown.field("server", &self.server).field("key_name", &self.key_name).finish_non_exhaustive()

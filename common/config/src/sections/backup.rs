@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::Store;
-use crate::Size;
+use crate::ByteSize;
 
 /// `[backup]`: where backups are kept, and how fast they are made.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -24,7 +24,7 @@ pub struct Backup {
     /// The S3 secret key; that of `[store]` when absent.
     pub secret_key: Option<String>,
     /// The maximum copy rate, in bytes per second; 0 for no limit.
-    pub bytes_per_second: Size,
+    pub bytes_per_second: ByteSize,
     /// The number of packs that are copied concurrently.
     pub packs_at_once: usize,
     /// The folder of `pg_dump` and `pg_restore`; when absent, they are searched for.
@@ -39,7 +39,7 @@ impl Default for Backup {
             region: None,
             access_key: None,
             secret_key: None,
-            bytes_per_second: Size(64 * 1024 * 1024),
+            bytes_per_second: ByteSize(64 * 1024 * 1024),
             packs_at_once: 4,
             postgres_programs: None,
         }
@@ -48,7 +48,7 @@ impl Default for Backup {
 
 impl Backup {
     /// Returns `url` as a store configuration. Keys that this section leaves out are those of `[store]`.
-    pub fn place(&self, url: Url, store: &Store) -> Store {
+    pub fn store_at(&self, url: Url, store: &Store) -> Store {
         let mut place = store.clone();
         place.url = url;
         let own = [

@@ -2,7 +2,7 @@
 
 use domain::{
     EmailAddress,
-    billing::{Country, rates::Rates, vat::VatNumber},
+    billing::{Country, rates::VatRates, vat::VatNumber},
     plans::Plans,
 };
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ pub struct Billing {
     /// `gateway_max_tokens` (1 to 1,000,000; 4,096 when absent).
     pub plans: Plans,
     /// How plans are paid: through `mollie`, with `play` money for trying svc out, or not at all (`none`, the default).
-    pub provider: Provider,
+    pub provider: BillingProvider,
     /// The URL of Mollie's API, with or without its version (`/v2`).
     pub mollie_url: Url,
     /// The key for Mollie's API, `live_…` or `test_…`.
@@ -33,15 +33,15 @@ pub struct Billing {
     /// Standard VAT rates in addition to the built-in ones, so that a state's new rate needs no release:
     /// `[[billing.vat_rates]]` with `country`, `from` (the first day, such as `"2027-01-01"`) and `percent`. In the
     /// environment, a list as JSON.
-    pub vat_rates: Rates,
+    pub vat_rates: VatRates,
     /// The seller, as shown on invoices. Required where real money is charged.
-    pub seller: Option<Seller>,
+    pub seller: Option<InvoiceSeller>,
 }
 
 /// The payment provider.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Provider {
+pub enum BillingProvider {
     /// Mollie, for real money.
     Mollie,
     /// A built-in provider with play money.
@@ -54,7 +54,7 @@ pub enum Provider {
 /// The seller, as shown on invoices. A table; in the environment as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Seller {
+pub struct InvoiceSeller {
     /// The company's name.
     pub name: String,
     /// Street and number, one line each.
@@ -78,12 +78,12 @@ impl Default for Billing {
     fn default() -> Self {
         Self {
             plans: Plans::default(),
-            provider: Provider::None,
+            provider: BillingProvider::None,
             mollie_url: url("https://api.mollie.com"),
             mollie_api_key: None,
             mollie_webhook_secret: None,
             vies_url: url("https://ec.europa.eu/taxation_customs/vies/rest-api"),
-            vat_rates: Rates::default(),
+            vat_rates: VatRates::default(),
             seller: None,
         }
     }

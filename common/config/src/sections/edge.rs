@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::address;
-use crate::size::Size;
+use crate::size::ByteSize;
 
 /// `[edge]`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -36,7 +36,7 @@ pub struct Edge {
     /// When absent: 40% of the machine's memory, or of the process's control group limit if that is lower. At least 128
     /// MB, even if configured lower. In addition, the process needs about 50 MB for its code, connections and requests,
     /// and about 20 KB for each idle connection and 40 KB for each active one.
-    pub memory: Option<Size>,
+    pub memory: Option<ByteSize>,
     /// The percentage of `memory` for cached site bodies. This key, `manifest_cache_percent`, `in_flight_percent` and
     /// `routes_percent` must be at least 5 each and at most 89 together; certificates, keys and members have the rest.
     pub body_cache_percent: u8,

@@ -2,14 +2,17 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use domain::usage::Prices;
+use domain::usage::ModelPrices;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::{quirks, url};
 pub use super::{
-    quirks::{CallIds, Ceiling, KeyHeader, Lack, MessageRules, PathQuirks, Quirks, Thoughts},
-    usage_fields::{Pointer, PointerError, UsageFields},
+    quirks::{
+        CallIdForm, KeyHeader, MessageRules, PathQuirks, ProviderQuirks, ReasoningForm, TokenLimitField,
+        UnsupportedConstruct,
+    },
+    usage_fields::{JsonPointer, JsonPointerError, UsageFields},
 };
 use crate::models::{ModelRoute, most_output};
 
@@ -21,9 +24,9 @@ use crate::models::{ModelRoute, most_output};
 #[serde(default)]
 pub struct Gateway {
     /// The providers of models, by name.
-    pub providers: BTreeMap<String, Provider>,
+    pub providers: BTreeMap<String, ProviderEntry>,
     /// The models, by id: `svc/…`.
-    pub models: BTreeMap<String, Model>,
+    pub models: BTreeMap<String, ModelEntry>,
     /// Other names for models, for clients that can only request their own: `"claude-sonnet-*" =
     /// "svc/qwen3-coder-30b"`. A `*` at the end matches any rest; an exact name takes precedence over the longest
     /// matching prefix. Empty by default, so that each name means the model it names. Usage and charges are those of
@@ -71,7 +74,7 @@ impl Default for Gateway {
 /// An entry of `gateway.providers`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Provider {
+pub struct ProviderEntry {
     /// The owner, as `GET /v1/models` shows it.
     pub owned_by: String,
     /// The provider's URL. Without a path, `/v1` is added; with a path, it is used unchanged.
@@ -83,7 +86,7 @@ pub struct Provider {
     pub api_key_file: Option<PathBuf>,
     /// The provider's deviations from `OpenAI`'s format.
     #[serde(default)]
-    pub quirks: Quirks,
+    pub quirks: ProviderQuirks,
     /// Where the provider's `usage` object holds the token counts of a completion. By default as in `OpenAI`'s format.
     #[serde(default)]
     pub usage: UsageFields,
@@ -92,7 +95,7 @@ pub struct Provider {
 /// An entry of `gateway.models`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Model {
+pub struct ModelEntry {
     /// The provider, by its name in `gateway.providers`.
     pub provider: String,
     /// The provider's own name for the model.
@@ -108,7 +111,7 @@ pub struct Model {
     /// `routes`. It is used when the first provider cannot have begun: it cannot be reached, or refuses with 429, 503
     /// or 529.
     #[serde(default)]
-    pub fallback: Option<Fallback>,
+    pub fallback: Option<FallbackEntry>,
     /// The price of a million input tokens, in cents.
     pub input_cents: u32,
     /// The price of a million output tokens, in cents.
@@ -147,7 +150,7 @@ pub struct Model {
 /// The second provider of a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Fallback {
+pub struct FallbackEntry {
     /// The provider, another entry of `gateway.providers`.
     pub provider: String,
     /// That provider's own name for the model.
@@ -160,7 +163,7 @@ pub struct Fallback {
 
 impl Gateway {
     /// Returns the owners that `GET /v1/models` shows for a model: those of its provider and its fallback provider.
-    pub fn owned_by(&self, model: &Model) -> String {
+    pub fn owned_by(&self, model: &ModelEntry) -> String {
         let second = model.fallback.as_ref().filter(|_| self.provider_url.is_none());
         let names = [Some(&model.provider), second.map(|fallback| &fallback.provider)];
         let owners = names.into_iter().flatten().filter_map(|name| self.providers.get(name));
@@ -168,16 +171,16 @@ impl Gateway {
     }
 }
 
-impl Model {
+impl ModelEntry {
     /// Returns the maximum number of tokens in one choice of this model.
     pub fn most_output(&self) -> u64 {
         most_output(self.output, self.context)
     }
 
     /// Returns the prices of a completion.
-    pub fn prices(&self) -> Prices {
+    pub fn prices(&self) -> ModelPrices {
         let (input, output) = (self.input_cents, self.output_cents);
-        Prices {
+        ModelPrices {
             input,
             cached_input: self.cached_input_cents.unwrap_or(input),
             cache_write: self.cache_write_cents.unwrap_or(input),
@@ -193,7 +196,7 @@ const fn can_call_functions() -> bool {
     true
 }
 
-fn shipped_providers() -> BTreeMap<String, Provider> {
+fn shipped_providers() -> BTreeMap<String, ProviderEntry> {
     [
         ("mistral", "Mistral AI", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", quirks::mistral()),
         ("scaleway", "Scaleway", "https://api.scaleway.ai/v1", "SCW_SECRET_KEY", quirks::vllm()),
@@ -206,7 +209,7 @@ fn shipped_providers() -> BTreeMap<String, Provider> {
         ),
     ]
     .map(|(name, owned_by, base_url, api_key_env, quirks)| {
-        let provider = Provider {
+        let provider = ProviderEntry {
             owned_by: owned_by.into(),
             base_url: url(base_url),
             api_key_env: api_key_env.into(),
@@ -219,7 +222,7 @@ fn shipped_providers() -> BTreeMap<String, Provider> {
     .into()
 }
 
-fn shipped_models() -> BTreeMap<String, Model> {
+fn shipped_models() -> BTreeMap<String, ModelEntry> {
     [
         ("svc/mistral-small", "mistral", "mistral-small-latest", 15, 45, 256, None, [true, true]),
         ("svc/mistral-medium", "mistral", "mistral-medium-latest", 60, 300, 256, None, [true, false]),
@@ -231,7 +234,7 @@ fn shipped_models() -> BTreeMap<String, Model> {
         ("svc/qwen3-32b", "ovhcloud", "Qwen3-32B", 15, 45, 40, Some(32), [false, true]),
     ]
     .map(|(id, provider, upstream, input_cents, output_cents, kilotokens, output_kilotokens, [vision, reasoning])| {
-        let model = Model {
+        let model = ModelEntry {
             provider: provider.into(),
             upstream: upstream.into(),
             routes: ModelRoute::default_routes(),

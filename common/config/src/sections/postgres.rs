@@ -18,7 +18,7 @@ pub struct Postgres {
     /// `sslmode=verify-full` unless they say otherwise.
     pub ca_file: Option<PathBuf>,
     /// The mode of the pooler that `url` and `replica_url` lead to: `none` or `transaction`.
-    pub pooler: Pooler,
+    pub pooler: PoolerMode,
     /// PostgreSQL's own address when `pooler` is `transaction`: admin's migrations and backups need a session of their
     /// own. Edges do not use it.
     pub direct_url: Option<String>,
@@ -27,7 +27,7 @@ pub struct Postgres {
 /// `postgres.pooler`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Pooler {
+pub enum PoolerMode {
     /// A direct connection, or a pooler that gives each connection a session of its own (session mode).
     #[default]
     None,
@@ -43,7 +43,7 @@ impl Default for Postgres {
             max_connections: 16,
             replica_url: None,
             ca_file: None,
-            pooler: Pooler::None,
+            pooler: PoolerMode::None,
             direct_url: None,
         }
     }

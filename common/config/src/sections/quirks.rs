@@ -10,7 +10,7 @@ use crate::models::ModelRoute;
 /// fields that the gateway knows to have effects beyond tokens, or to be useless everywhere.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Quirks {
+pub struct ProviderQuirks {
     /// Fields that are dropped whatever their value: hints without effect at the provider.
     pub drop: Vec<String>,
     /// Fields that the provider calls by another name. A field that already has the provider's name takes precedence.
@@ -22,13 +22,13 @@ pub struct Quirks {
     pub allow: Option<Vec<String>>,
     /// The name of the field that limits the tokens of a choice at the provider, whichever name the client has used:
     /// `max_tokens`, `max_completion_tokens` or `both`.
-    pub ceiling: Ceiling,
+    pub ceiling: TokenLimitField,
     /// Replacements for string values, by field: maps each value to the one that the provider expects, such as the
     /// levels of `reasoning_effort`.
     pub values: BTreeMap<String, BTreeMap<String, String>>,
     /// Constructs that this provider refuses although others accept them: `nulls`, `empty_tools`, `empty_turns`,
     /// `allowed_tools`, `refusal_parts`. The gateway drops them, or rewrites them to an equivalent.
-    pub lacks: Vec<Lack>,
+    pub lacks: Vec<UnsupportedConstruct>,
     /// Fields that the provider ignores although they change the answer: refused with 400, unless their value has no
     /// effect.
     pub refuse: Vec<String>,
@@ -68,7 +68,7 @@ pub struct PathQuirks {
 /// A construct that some providers refuse and others accept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Lack {
+pub enum UnsupportedConstruct {
     /// Fields that are null. They are dropped from the request, messages, their parts and calls, and tools.
     Nulls,
     /// An empty `tools`, or an empty `tool_calls` of a message. It is dropped, together with `tool_choice`.
@@ -104,16 +104,16 @@ pub struct MessageRules {
     pub prefix: Option<String>,
     /// The required form of tool call ids: `any` or `nine_alphanumerics`. An id of another form is replaced by one
     /// derived from its hash, in the call and in its result.
-    pub call_ids: CallIds,
+    pub call_ids: CallIdForm,
     /// How reasoning that a client sends back, as `reasoning_content` or in parts, is passed on: `as_sent`, `drop`,
     /// `field` (`reasoning_content`) or `parts`.
-    pub thoughts: Thoughts,
+    pub thoughts: ReasoningForm,
 }
 
 /// The required form of tool call ids.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum CallIds {
+pub enum CallIdForm {
     /// Any string.
     #[default]
     Any,
@@ -124,7 +124,7 @@ pub enum CallIds {
 /// The form in which reasoning that a client sends back is passed on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Thoughts {
+pub enum ReasoningForm {
     /// As the client sent it.
     #[default]
     AsSent,
@@ -143,7 +143,7 @@ pub enum Thoughts {
 /// has both.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ceiling {
+pub enum TokenLimitField {
     /// `max_tokens`: every server of this format knows it, except for models that refuse a request with it.
     #[default]
     MaxTokens,
@@ -164,7 +164,7 @@ pub enum KeyHeader {
     Bearer,
 }
 
-impl Ceiling {
+impl TokenLimitField {
     /// Returns the names of the fields.
     pub fn names(self) -> &'static [&'static str] {
         match self {
@@ -175,14 +175,14 @@ impl Ceiling {
     }
 }
 
-impl Quirks {
+impl ProviderQuirks {
     /// Returns whether the provider refuses this construct.
-    pub fn lacks(&self, what: Lack) -> bool {
+    pub fn is_unsupported(&self, what: UnsupportedConstruct) -> bool {
         self.lacks.contains(&what)
     }
 
     /// Returns the rules for the endpoint of `route`: those of chat completions, unless it has its own.
-    pub fn at(&self, route: ModelRoute) -> Cow<'_, Self> {
+    pub fn for_route(&self, route: ModelRoute) -> Cow<'_, Self> {
         let path = match route {
             ModelRoute::Chat | ModelRoute::Responses | ModelRoute::Messages => return Cow::Borrowed(self),
             ModelRoute::Embeddings => &self.embeddings,
@@ -193,14 +193,14 @@ impl Quirks {
             rename: path.rename.clone(),
             allow: path.allow.clone(),
             refuse: path.refuse.clone(),
-            lacks: self.lacks.iter().copied().filter(|lack| *lack == Lack::Nulls).collect(),
+            lacks: self.lacks.iter().copied().filter(|lack| *lack == UnsupportedConstruct::Nulls).collect(),
             ..Self::default()
         })
     }
 
     /// Returns whether these rules can change messages.
     pub fn has_message_rules(&self) -> bool {
-        let of_messages = |lack: &Lack| !matches!(lack, Lack::AllowedTools);
+        let of_messages = |lack: &UnsupportedConstruct| !matches!(lack, UnsupportedConstruct::AllowedTools);
         self.lacks.iter().any(of_messages) || self.messages != MessageRules::default()
     }
 }
@@ -208,8 +208,8 @@ impl Quirks {
 /// Returns the quirks of Mistral's API. Its schema is closed: it returns 422 for an unknown field of the request or of
 /// a message. The fields that it knows besides those in `allow` run something or bill more than tokens. It reports
 /// usage without being asked to.
-pub(super) fn mistral() -> Quirks {
-    Quirks {
+pub(super) fn mistral() -> ProviderQuirks {
+    ProviderQuirks {
         drop: names(&[
             "metadata",
             "prompt_cache_key",
@@ -236,7 +236,7 @@ pub(super) fn mistral() -> Quirks {
             "top_p",
         ])),
         rename: pairs(&[("seed", "random_seed")]),
-        ceiling: Ceiling::MaxTokens,
+        ceiling: TokenLimitField::MaxTokens,
         values: efforts(&[
             ("minimal", "none"),
             ("low", "none"),
@@ -244,7 +244,13 @@ pub(super) fn mistral() -> Quirks {
             ("xhigh", "high"),
             ("max", "high"),
         ]),
-        lacks: vec![Lack::Nulls, Lack::EmptyTools, Lack::EmptyTurns, Lack::AllowedTools, Lack::RefusalParts],
+        lacks: vec![
+            UnsupportedConstruct::Nulls,
+            UnsupportedConstruct::EmptyTools,
+            UnsupportedConstruct::EmptyTurns,
+            UnsupportedConstruct::AllowedTools,
+            UnsupportedConstruct::RefusalParts,
+        ],
         refuse: Vec::new(),
         custom_tools: false,
         messages_key: KeyHeader::Bearer,
@@ -260,9 +266,9 @@ pub(super) fn mistral() -> Quirks {
             follow: lists(&[("assistant", &["assistant", "user", "tool"]), ("tool", &["assistant", "tool"])]),
             filler: "Done.".to_owned(),
             prefix: Some("prefix".to_owned()),
-            call_ids: CallIds::NineAlphanumerics,
+            call_ids: CallIdForm::NineAlphanumerics,
             // It has no use for another model's reasoning, and its models without reasoning refuse the part.
-            thoughts: Thoughts::Drop,
+            thoughts: ReasoningForm::Drop,
         },
         completions: PathQuirks {
             path: Some("fim/completions".to_owned()),
@@ -284,16 +290,16 @@ pub(super) fn mistral() -> Quirks {
 /// Returns the quirks of vLLM, which Scaleway and `OVHcloud` run. It ignores unknown fields. It accepts both names of
 /// the token limit, and calls one deprecated. The models' templates decide which roles are valid, and Qwen's refuses
 /// `developer`. A result of the older kind (`function`) has no id, so it cannot be converted to the newer kind.
-pub(super) fn vllm() -> Quirks {
-    Quirks {
+pub(super) fn vllm() -> ProviderQuirks {
+    ProviderQuirks {
         drop: names(&["metadata", "prompt_cache_retention", "service_tier", "store"]),
-        ceiling: Ceiling::Both,
+        ceiling: TokenLimitField::Both,
         values: efforts(&[("none", "low"), ("minimal", "low"), ("xhigh", "high"), ("max", "high")]),
-        lacks: vec![Lack::EmptyTools, Lack::AllowedTools],
+        lacks: vec![UnsupportedConstruct::EmptyTools, UnsupportedConstruct::AllowedTools],
         messages_key: KeyHeader::Bearer,
         messages: MessageRules {
             roles: pairs(&[("developer", "system"), ("function", "user")]),
-            thoughts: Thoughts::Field,
+            thoughts: ReasoningForm::Field,
             ..MessageRules::default()
         },
         completions: PathQuirks {
@@ -301,7 +307,7 @@ pub(super) fn vllm() -> Quirks {
             refuse: names(&["best_of"]),
             ..PathQuirks::default()
         },
-        ..Quirks::default()
+        ..ProviderQuirks::default()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use domain::{
-    addresses::{Addresses, PlatformHosts},
+    addresses::{PlatformAddresses, PlatformHosts},
     hostname::is_within,
 };
 use serde::{Deserialize, Serialize};
@@ -50,7 +50,7 @@ impl Site {
     /// Returns a warning for the operator about each domain of sites or shares that has the same registrable domain as
     /// the console or the API: one sentence that says what that allows. Names under `localhost` are skipped, because
     /// they belong to this machine.
-    pub fn shared_domains(&self) -> Vec<String> {
+    pub fn shared_domain_warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         for (key, domain) in [("site.site_domain", &self.site_domain), ("site.share_domain", &self.share_domain)] {
             // The registrable domain of a site, as browsers see it: the public suffix list may contain ours.
@@ -71,9 +71,9 @@ impl Site {
     }
 
     /// Returns the platform's addresses. Public URLs use the port of `base_url`.
-    pub fn addresses(&self) -> Addresses {
+    pub fn addresses(&self) -> PlatformAddresses {
         let host = |url: &Url| url.host_str().unwrap_or_default().to_owned();
-        Addresses::new(PlatformHosts {
+        PlatformAddresses::new(PlatformHosts {
             site_domain: self.site_domain.clone(),
             share_domain: self.share_domain.clone(),
             api: host(&self.base_url),
@@ -101,7 +101,8 @@ mod tests {
 
     #[test]
     fn domains_that_are_shared_with_the_console_are_told() {
-        let warnings = |site_domain, share_domain, console| site(site_domain, share_domain, console).shared_domains();
+        let warnings =
+            |site_domain, share_domain, console| site(site_domain, share_domain, console).shared_domain_warnings();
         assert_eq!(warnings("sites.example", "shares.example", "app.platform.example"), [""; 0]);
         let told = warnings("sites.platform.example", "shares.example", "app.platform.example");
         assert_eq!(told.len(), 1);
@@ -113,6 +114,6 @@ mod tests {
         // Suffixes of several labels, and one that is listed for its owner's customers.
         assert_eq!(warnings("sites.co.uk", "shares.co.uk", "app.platform.co.uk"), [""; 0]);
         assert_eq!(warnings("github.io", "shares.example", "app.github.io"), [""; 0]);
-        assert_eq!(Site::default().shared_domains(), [""; 0], "localhost");
+        assert_eq!(Site::default().shared_domain_warnings(), [""; 0], "localhost");
     }
 }

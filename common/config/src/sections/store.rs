@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::url;
-use crate::Size;
+use crate::ByteSize;
 
 /// `[store]`: where deployment packs are kept.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -43,7 +43,7 @@ pub struct Store {
     /// The number of days in which admin reads every pack once, live sites first, to find damage; never when 0.
     pub check_days: u32,
     /// The maximum rate of this check, in bytes per second. It reads more slowly when `check_days` leaves time for it.
-    pub check_bytes_per_second: Size,
+    pub check_bytes_per_second: ByteSize,
 }
 
 impl Store {
@@ -76,7 +76,7 @@ impl Default for Store {
             replica_access_key: None,
             replica_secret_key: None,
             check_days: 30,
-            check_bytes_per_second: Size(20 << 20),
+            check_bytes_per_second: ByteSize(20 << 20),
         }
     }
 }

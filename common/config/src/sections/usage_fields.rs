@@ -11,19 +11,19 @@ use serde::{Deserialize, Serialize};
 #[serde(default, deny_unknown_fields)]
 pub struct UsageFields {
     /// Tokens of the prompt.
-    pub prompt: Pointer,
+    pub prompt: JsonPointer,
     /// Tokens of the completion.
-    pub completion: Pointer,
+    pub completion: JsonPointer,
     /// Tokens of the prompt and the completion together.
-    pub total: Pointer,
+    pub total: JsonPointer,
     /// Prompt tokens that the provider had cached.
-    pub cached_input: Pointer,
+    pub cached_input: JsonPointer,
     /// Prompt tokens that the provider wrote to its cache.
-    pub cache_write: Pointer,
+    pub cache_write: JsonPointer,
     /// Completion tokens that were used for reasoning.
-    pub reasoning: Pointer,
+    pub reasoning: JsonPointer,
     /// Images in the prompt. When absent, the images of the request are counted.
-    pub images: Option<Pointer>,
+    pub images: Option<JsonPointer>,
     /// Whether the prompt count includes its cached tokens; `false` if they are separate (Anthropic's `input_tokens`).
     pub prompt_includes_cache: bool,
     /// Whether the completion count includes reasoning tokens. With `false`, they are counted separately.
@@ -33,12 +33,12 @@ pub struct UsageFields {
 impl Default for UsageFields {
     fn default() -> Self {
         Self {
-            prompt: Pointer::shipped(&["prompt_tokens"]),
-            completion: Pointer::shipped(&["completion_tokens"]),
-            total: Pointer::shipped(&["total_tokens"]),
-            cached_input: Pointer::shipped(&["prompt_tokens_details", "cached_tokens"]),
-            cache_write: Pointer::shipped(&["prompt_tokens_details", "cache_creation_tokens"]),
-            reasoning: Pointer::shipped(&["completion_tokens_details", "reasoning_tokens"]),
+            prompt: JsonPointer::shipped(&["prompt_tokens"]),
+            completion: JsonPointer::shipped(&["completion_tokens"]),
+            total: JsonPointer::shipped(&["total_tokens"]),
+            cached_input: JsonPointer::shipped(&["prompt_tokens_details", "cached_tokens"]),
+            cache_write: JsonPointer::shipped(&["prompt_tokens_details", "cache_creation_tokens"]),
+            reasoning: JsonPointer::shipped(&["completion_tokens_details", "reasoning_tokens"]),
             images: None,
             prompt_includes_cache: true,
             completion_includes_reasoning: true,
@@ -50,11 +50,11 @@ impl UsageFields {
     /// Returns the fields of `OpenAI`'s responses.
     pub fn responses() -> Self {
         Self {
-            prompt: Pointer::shipped(&["input_tokens"]),
-            completion: Pointer::shipped(&["output_tokens"]),
-            cached_input: Pointer::shipped(&["input_tokens_details", "cached_tokens"]),
-            cache_write: Pointer::shipped(&["input_tokens_details", "cache_creation_tokens"]),
-            reasoning: Pointer::shipped(&["output_tokens_details", "reasoning_tokens"]),
+            prompt: JsonPointer::shipped(&["input_tokens"]),
+            completion: JsonPointer::shipped(&["output_tokens"]),
+            cached_input: JsonPointer::shipped(&["input_tokens_details", "cached_tokens"]),
+            cache_write: JsonPointer::shipped(&["input_tokens_details", "cache_creation_tokens"]),
+            reasoning: JsonPointer::shipped(&["output_tokens_details", "reasoning_tokens"]),
             ..Self::default()
         }
     }
@@ -62,10 +62,10 @@ impl UsageFields {
     /// Returns the fields of Anthropic's messages.
     pub fn messages() -> Self {
         Self {
-            prompt: Pointer::shipped(&["input_tokens"]),
-            completion: Pointer::shipped(&["output_tokens"]),
-            cached_input: Pointer::shipped(&["cache_read_input_tokens"]),
-            cache_write: Pointer::shipped(&["cache_creation_input_tokens"]),
+            prompt: JsonPointer::shipped(&["input_tokens"]),
+            completion: JsonPointer::shipped(&["output_tokens"]),
+            cached_input: JsonPointer::shipped(&["cache_read_input_tokens"]),
+            cache_write: JsonPointer::shipped(&["cache_creation_input_tokens"]),
             prompt_includes_cache: false,
             ..Self::default()
         }
@@ -79,7 +79,7 @@ impl UsageFields {
     }
 
     /// Returns the pointers, in the order of the fields.
-    pub fn pointers(&self) -> [Option<&Pointer>; 7] {
+    pub fn pointers(&self) -> [Option<&JsonPointer>; 7] {
         [
             Some(&self.prompt),
             Some(&self.completion),
@@ -95,14 +95,14 @@ impl UsageFields {
 /// A JSON pointer (RFC 6901) to a field, such as `/prompt_tokens_details/cached_tokens`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Pointer(Vec<String>);
+pub struct JsonPointer(Vec<String>);
 
 /// The error for a text that is not a pointer to a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a JSON pointer to a field begins with a slash and has at most {} names", Pointer::MOST_NAMES)]
-pub struct PointerError;
+#[error("a JSON pointer to a field begins with a slash and has at most {} names", JsonPointer::MOST_NAMES)]
+pub struct JsonPointerError;
 
-impl Pointer {
+impl JsonPointer {
     /// The maximum number of names in a pointer; no provider nests counts deeper.
     const MOST_NAMES: usize = 4;
 
@@ -116,19 +116,19 @@ impl Pointer {
     }
 }
 
-impl TryFrom<String> for Pointer {
-    type Error = PointerError;
+impl TryFrom<String> for JsonPointer {
+    type Error = JsonPointerError;
 
-    fn try_from(text: String) -> Result<Self, PointerError> {
-        let names = text.strip_prefix('/').ok_or(PointerError)?.split('/');
+    fn try_from(text: String) -> Result<Self, JsonPointerError> {
+        let names = text.strip_prefix('/').ok_or(JsonPointerError)?.split('/');
         let names: Vec<_> = names.map(|name| name.replace("~1", "/").replace("~0", "~")).collect();
         let is_valid = names.len() <= Self::MOST_NAMES && names.iter().all(|name| !name.is_empty());
-        is_valid.then_some(Self(names)).ok_or(PointerError)
+        is_valid.then_some(Self(names)).ok_or(JsonPointerError)
     }
 }
 
-impl From<Pointer> for String {
-    fn from(pointer: Pointer) -> Self {
+impl From<JsonPointer> for String {
+    fn from(pointer: JsonPointer) -> Self {
         let names = pointer.0.iter().flat_map(|name| ["/".to_owned(), name.replace('~', "~0").replace('/', "~1")]);
         names.collect()
     }
@@ -141,12 +141,12 @@ mod tests {
     #[test]
     fn a_pointer_names_the_fields_that_lead_to_a_count() {
         for (text, names) in [("/a", &["a"][..]), ("/a/b", &["a", "b"]), ("/a~1b/~0", &["a/b", "~"])] {
-            let pointer = Pointer::try_from(text.to_owned()).unwrap();
+            let pointer = JsonPointer::try_from(text.to_owned()).unwrap();
             assert_eq!(pointer.names(), names);
             assert_eq!(String::from(pointer), text);
         }
         for text in ["", "a", "/", "/a/", "//a", "/a/b/c/d/e"] {
-            assert_eq!(Pointer::try_from(text.to_owned()), Err(PointerError), "{text}");
+            assert_eq!(JsonPointer::try_from(text.to_owned()), Err(JsonPointerError), "{text}");
         }
         let table: UsageFields = toml::from_str("cached_input = \"/prompt_cache_hit_tokens\"").unwrap();
         assert_eq!(table.prompt, UsageFields::default().prompt);

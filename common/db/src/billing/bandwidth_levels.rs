@@ -6,7 +6,7 @@ use sqlx::{PgConnection, PgExecutor};
 
 /// An account's use of a month's bandwidth.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
+pub struct BandwidthStanding {
     /// The account.
     pub account: Account,
     /// The bytes that the account's sites have sent to people. Organizations without a subscription that share a
@@ -17,12 +17,12 @@ pub struct Standing {
     /// The plan that the account is subscribed to.
     pub subscribed: Option<String>,
     /// The recorded level.
-    pub level: Option<Level>,
+    pub level: Option<BandwidthLevel>,
 }
 
 /// A level that an account has reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Level {
+pub struct BandwidthLevel {
     /// The percentage: 80 or 100.
     pub percent: u8,
     /// The plan that the account was subscribed to then.
@@ -31,9 +31,9 @@ pub struct Level {
 
 /// A page of accounts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Page {
+pub struct BandwidthPage {
     /// The accounts of the page that have sent enough or have a level.
-    pub standings: Vec<Standing>,
+    pub standings: Vec<BandwidthStanding>,
     /// The last account of the page, used as the cursor; `None` at the end.
     pub last: Option<Account>,
 }
@@ -46,7 +46,7 @@ pub async fn page(
     after: Option<&Account>,
     least_bytes: u64,
     rows: i64,
-) -> Result<Page, sqlx::Error> {
+) -> Result<BandwidthPage, sqlx::Error> {
     // The last account is always included, because it is the cursor.
     let found = sqlx::query!(
         r#"WITH page AS MATERIALIZED (
@@ -106,17 +106,19 @@ pub async fn page(
     )
     .fetch_all(db)
     .await?;
-    let standings: Vec<Standing> = found
+    let standings: Vec<BandwidthStanding> = found
         .into_iter()
-        .map(|row| Standing {
+        .map(|row| BandwidthStanding {
             account: row.account,
             used_bytes: u64::try_from(row.used_bytes).unwrap_or(0),
             is_shared: row.is_shared,
             subscribed: row.subscribed,
-            level: row.percent.map(|percent| Level { percent: u8::try_from(percent).unwrap_or(100), plan: row.plan }),
+            level: row
+                .percent
+                .map(|percent| BandwidthLevel { percent: u8::try_from(percent).unwrap_or(100), plan: row.plan }),
         })
         .collect();
-    Ok(Page { last: standings.last().map(|standing| standing.account.clone()), standings })
+    Ok(BandwidthPage { last: standings.last().map(|standing| standing.account.clone()), standings })
 }
 
 /// Replaces the level `before` with `after`; `None` is below every level. Returns false if `before` is outdated.
@@ -124,13 +126,13 @@ pub async fn replace(
     conn: &mut PgConnection,
     account: &Account,
     month: Month,
-    before: Option<&Level>,
-    after: Option<&Level>,
+    before: Option<&BandwidthLevel>,
+    after: Option<&BandwidthLevel>,
     now: Timestamp,
 ) -> Result<bool, sqlx::Error> {
     let (account, month) = (account.as_str(), month.first_day());
-    let plan = |level: Option<&Level>| level.and_then(|level| level.plan.clone());
-    let percent = |level: Option<&Level>| level.map(|level| i16::from(level.percent));
+    let plan = |level: Option<&BandwidthLevel>| level.and_then(|level| level.plan.clone());
+    let percent = |level: Option<&BandwidthLevel>| level.map(|level| i16::from(level.percent));
     let done = match (percent(before), percent(after)) {
         (None, None) => return Ok(true),
         (None, Some(percent)) => {

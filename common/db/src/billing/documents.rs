@@ -33,7 +33,7 @@ impl DocumentForm {
 
 /// A rendered document of an invoice.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Document {
+pub struct RenderedDocument {
     /// The invoice's number.
     pub number: String,
     /// The document's bytes.
@@ -61,9 +61,9 @@ pub async fn find(
     db: impl PgExecutor<'_>,
     invoice: &InvoiceId,
     form: DocumentForm,
-) -> Result<Option<Document>, sqlx::Error> {
+) -> Result<Option<RenderedDocument>, sqlx::Error> {
     sqlx::query_as!(
-        Document,
+        RenderedDocument,
         r#"SELECT i.number, CASE $2 WHEN 'pdf' THEN d.pdf WHEN 'cii' THEN convert_to(d.cii, 'UTF8')
                             ELSE convert_to(d.ubl, 'UTF8') END AS "body!"
            FROM invoice_documents d JOIN invoices i ON i.id = d.invoice_id WHERE d.invoice_id = $1"#,

@@ -6,7 +6,7 @@ use domain::{
     billing::{
         Cents,
         invoice::{InvoiceKind, InvoiceNumber, InvoiceSeries, InvoiceStatus},
-        vat::Amounts,
+        vat::SaleAmounts,
     },
 };
 use serde_json::Value;
@@ -49,8 +49,8 @@ pub struct Invoice {
 
 impl Invoice {
     /// Returns the amounts.
-    pub fn amounts(&self) -> Amounts {
-        Amounts { net: self.net_cents, vat: self.vat_cents, total: self.total_cents }
+    pub fn amounts(&self) -> SaleAmounts {
+        SaleAmounts { net: self.net_cents, vat: self.vat_cents, total: self.total_cents }
     }
 }
 
@@ -69,7 +69,11 @@ macro_rules! select_invoices {
 }
 
 /// Takes the next number of a series, which stays locked until the transaction ends so that a rollback leaves no gap.
-pub async fn number(conn: &mut PgConnection, series: InvoiceSeries, year: i32) -> Result<InvoiceNumber, sqlx::Error> {
+pub async fn take_number(
+    conn: &mut PgConnection,
+    series: InvoiceSeries,
+    year: i32,
+) -> Result<InvoiceNumber, sqlx::Error> {
     let sequence = sqlx::query_scalar!(
         "INSERT INTO invoice_numbers (kind, year, last) VALUES ($1, $2, 1)
          ON CONFLICT (kind, year) DO UPDATE SET last = invoice_numbers.last + 1 RETURNING last",
@@ -111,7 +115,7 @@ pub async fn insert(conn: &mut PgConnection, invoice: &Invoice, number: InvoiceN
 }
 
 /// Returns the invoice of a payment, its credit notes and the invoices that restore them, in order of issue.
-pub async fn of_payment(db: impl PgExecutor<'_>, payment: &PaymentId) -> Result<Vec<Invoice>, sqlx::Error> {
+pub async fn list_for_payment(db: impl PgExecutor<'_>, payment: &PaymentId) -> Result<Vec<Invoice>, sqlx::Error> {
     select_invoices!("WHERE i.payment_id = $1 ORDER BY i.issued_at, i.id", payment.as_str()).fetch_all(db).await
 }
 
@@ -146,18 +150,18 @@ pub async fn find(db: impl PgExecutor<'_>, account: &Account, id: &InvoiceId) ->
 }
 
 /// Returns an invoice or a credit note of any account.
-pub async fn find_id(db: impl PgExecutor<'_>, id: &InvoiceId) -> Result<Option<Invoice>, sqlx::Error> {
+pub async fn find_by_id(db: impl PgExecutor<'_>, id: &InvoiceId) -> Result<Option<Invoice>, sqlx::Error> {
     select_invoices!("WHERE i.id = $1", id.as_str()).fetch_optional(db).await
 }
 
 /// Returns an invoice or a credit note by its number.
-pub async fn find_number(db: impl PgExecutor<'_>, number: &str) -> Result<Option<Invoice>, sqlx::Error> {
+pub async fn find_by_number(db: impl PgExecutor<'_>, number: &str) -> Result<Option<Invoice>, sqlx::Error> {
     select_invoices!("WHERE i.number = $1", number).fetch_optional(db).await
 }
 
 /// The documents of an invoice.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Documents {
+pub struct RenderedDocuments {
     /// The PDF with embedded CII.
     pub pdf: Vec<u8>,
     /// The invoice in CII syntax.
@@ -167,8 +171,8 @@ pub struct Documents {
 }
 
 /// Returns the documents of an invoice; `None` until they are rendered.
-pub async fn documents(db: impl PgExecutor<'_>, id: &InvoiceId) -> Result<Option<Documents>, sqlx::Error> {
-    sqlx::query_as!(Documents, "SELECT pdf, cii, ubl FROM invoice_documents WHERE invoice_id = $1", id.as_str())
+pub async fn documents(db: impl PgExecutor<'_>, id: &InvoiceId) -> Result<Option<RenderedDocuments>, sqlx::Error> {
+    sqlx::query_as!(RenderedDocuments, "SELECT pdf, cii, ubl FROM invoice_documents WHERE invoice_id = $1", id.as_str())
         .fetch_optional(db)
         .await
 }

@@ -5,17 +5,17 @@
 
 use domain::{
     Account, Timestamp,
-    billing::{Cents, payment::Reversal},
+    billing::{Cents, payment::ReversalKind},
 };
 use sqlx::PgExecutor;
 
 /// A ledger entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct LedgerEntry {
     /// The time money moved or a document was issued.
     pub at: Timestamp,
     /// The kind of entry.
-    pub kind: EntryKind,
+    pub kind: LedgerEntryKind,
     /// The id of the payment, reversal or document.
     pub id: String,
     /// The number of the document, or of the document that belongs to the money.
@@ -35,7 +35,7 @@ pub struct Entry {
 
 /// The kind of a ledger entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EntryKind {
+pub enum LedgerEntryKind {
     /// An invoice was issued.
     Invoice,
     /// A credit note was issued.
@@ -43,34 +43,34 @@ pub enum EntryKind {
     /// Money was received.
     Payment,
     /// Money went back.
-    Reversal(Reversal),
+    Reversal(ReversalKind),
     /// Reversed money was received again: the refund failed, or the bank changed its decision.
-    Returned(Reversal),
+    Returned(ReversalKind),
 }
 
-impl EntryKind {
+impl LedgerEntryKind {
     /// Returns the string form.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Invoice => "invoice",
             Self::CreditNote => "credit_note",
             Self::Payment => "payment",
-            Self::Reversal(Reversal::Refund) => "refund",
-            Self::Reversal(Reversal::Chargeback) => "chargeback",
-            Self::Returned(Reversal::Refund) => "refund_returned",
-            Self::Returned(Reversal::Chargeback) => "chargeback_returned",
+            Self::Reversal(ReversalKind::Refund) => "refund",
+            Self::Reversal(ReversalKind::Chargeback) => "chargeback",
+            Self::Returned(ReversalKind::Refund) => "refund_returned",
+            Self::Returned(ReversalKind::Chargeback) => "chargeback_returned",
         }
     }
 
     fn parse(word: &str) -> Result<Self, sqlx::Error> {
-        const KINDS: [EntryKind; 7] = [
-            EntryKind::Invoice,
-            EntryKind::CreditNote,
-            EntryKind::Payment,
-            EntryKind::Reversal(Reversal::Refund),
-            EntryKind::Reversal(Reversal::Chargeback),
-            EntryKind::Returned(Reversal::Refund),
-            EntryKind::Returned(Reversal::Chargeback),
+        const KINDS: [LedgerEntryKind; 7] = [
+            LedgerEntryKind::Invoice,
+            LedgerEntryKind::CreditNote,
+            LedgerEntryKind::Payment,
+            LedgerEntryKind::Reversal(ReversalKind::Refund),
+            LedgerEntryKind::Reversal(ReversalKind::Chargeback),
+            LedgerEntryKind::Returned(ReversalKind::Refund),
+            LedgerEntryKind::Returned(ReversalKind::Chargeback),
         ];
         let known = KINDS.into_iter().find(|kind| kind.as_str() == word);
         known.ok_or_else(|| sqlx::Error::Decode(format!("{word} is no kind of entry").into()))
@@ -87,10 +87,10 @@ impl EntryKind {
 pub async fn page(
     db: impl PgExecutor<'_>,
     account: &Account,
-    after: Option<&Entry>,
+    after: Option<&LedgerEntry>,
     until: Timestamp,
     limit: i64,
-) -> Result<Vec<Entry>, sqlx::Error> {
+) -> Result<Vec<LedgerEntry>, sqlx::Error> {
     // Rows of one transaction share a timestamp, so `place` orders a document before its money. Credited money counts
     // as gone from the issue of the credit note, whatever happened to it later.
     let rows = sqlx::query!(
@@ -131,9 +131,9 @@ pub async fn page(
     .fetch_all(db)
     .await?;
     let entries = rows.into_iter().map(|row| {
-        Ok(Entry {
+        Ok(LedgerEntry {
             at: row.at,
-            kind: EntryKind::parse(&row.kind)?,
+            kind: LedgerEntryKind::parse(&row.kind)?,
             id: row.id,
             number: row.number,
             plan: row.plan,

@@ -12,7 +12,7 @@ use crate::{gateway::free_credit, stats::bandwidth};
 
 /// An account's usage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Usage {
+pub struct AccountUsage {
     /// The number of projects, not counting shares.
     pub projects: u64,
     /// The number of custom domains over all projects.
@@ -24,8 +24,8 @@ pub struct Usage {
 }
 
 /// Returns the account's usage. Monthly figures are those of the UTC month of `now`.
-pub async fn usage(pool: &PgPool, account: &Account, now: Timestamp) -> Result<Usage, sqlx::Error> {
-    let month = Month::of(now);
+pub async fn usage(pool: &PgPool, account: &Account, now: Timestamp) -> Result<AccountUsage, sqlx::Error> {
+    let month = Month::from_timestamp(now);
     let row = sqlx::query!(
         r#"WITH owned AS (SELECT id, share_name FROM projects WHERE user_id = $1 OR org_id = $2)
            SELECT (SELECT count(*) FROM owned WHERE share_name IS NULL) AS "projects!",
@@ -41,8 +41,8 @@ pub async fn usage(pool: &PgPool, account: &Account, now: Timestamp) -> Result<U
     .fetch_one(pool)
     .await?;
     let count = |number: i64| u64::try_from(number).unwrap_or(0);
-    let bandwidth_bytes = bandwidth::of_month(pool, account, month).await?;
-    Ok(Usage {
+    let bandwidth_bytes = bandwidth::sum_month(pool, account, month).await?;
+    Ok(AccountUsage {
         projects: count(row.projects),
         domains: count(row.domains),
         bandwidth_bytes,
@@ -58,12 +58,12 @@ pub struct SharedUsage {
     /// The bytes that they count with in the store.
     pub stored_bytes: u64,
     /// Their other usage. Monthly figures include organizations that were deleted during the month.
-    pub usage: Usage,
+    pub usage: AccountUsage,
 }
 
 /// Returns the combined usage of an organization and those that share its free plan; `None` if it does not share one.
 pub async fn shared_usage(pool: &PgPool, org: &OrgId, now: Timestamp) -> Result<Option<SharedUsage>, sqlx::Error> {
-    let month = Month::of(now);
+    let month = Month::from_timestamp(now);
     let row = sqlx::query!(
         r#"WITH owned AS (SELECT id, share_name FROM projects WHERE org_id = ANY(ARRAY(SELECT orgs_counted_with($1))))
            SELECT (SELECT count(*) FROM orgs_counted_with($1)) AS "orgs!",
@@ -89,11 +89,11 @@ pub async fn shared_usage(pool: &PgPool, org: &OrgId, now: Timestamp) -> Result<
         return Ok(None);
     }
     let count = |number: i64| u64::try_from(number).unwrap_or(0);
-    let usage = Usage {
+    let usage = AccountUsage {
         projects: count(row.projects),
         domains: count(row.domains),
         bandwidth_bytes: count(row.bandwidth),
-        ai_cost: free_credit::spent_together(pool, org, month).await?,
+        ai_cost: free_credit::sum_shared_cost(pool, org, month).await?,
     };
     Ok(Some(SharedUsage { orgs: count(row.orgs), stored_bytes: count(row.stored_bytes), usage }))
 }

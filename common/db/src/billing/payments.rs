@@ -4,7 +4,7 @@ use domain::{
     Account, PaymentId, SubscriptionId, Timestamp,
     billing::{
         Cents,
-        payment::{PaymentState, Sequence},
+        payment::{PaymentSequence, PaymentState},
     },
 };
 use serde_json::Value;
@@ -20,7 +20,7 @@ pub struct Payment {
     /// The subscription that is paid.
     pub subscription_id: SubscriptionId,
     /// Whether the payer is present.
-    pub sequence: Sequence,
+    pub sequence: PaymentSequence,
     /// The number of the month that is paid.
     pub period: i32,
     /// The id of the plan that is paid for.
@@ -93,7 +93,7 @@ pub async fn insert(conn: &mut PgConnection, payment: &Payment) -> Result<(), sq
         payment.id.as_str(),
         payment.account.as_str(),
         payment.subscription_id.as_str(),
-        payment.sequence as Sequence,
+        payment.sequence as PaymentSequence,
         payment.period,
         payment.plan,
         payment.attempt,
@@ -151,7 +151,7 @@ pub async fn find_at_provider(
 
 /// Locks the payments for a month of a subscription until the end of the transaction, and returns them in order of
 /// attempt. The caller has locked the account's subscriptions.
-pub async fn lock_of_month(
+pub async fn lock_month(
     conn: &mut PgConnection,
     subscription: &SubscriptionId,
     period: i32,
@@ -166,7 +166,7 @@ pub async fn lock_of_month(
 }
 
 /// Returns the plan of the last payment for a month of a subscription.
-pub async fn plan_of_month(
+pub async fn find_month_plan(
     db: impl PgExecutor<'_>,
     subscription: &SubscriptionId,
     period: i32,
@@ -181,7 +181,10 @@ pub async fn plan_of_month(
 }
 
 /// Returns the plans that the account has paid for, each with the time of the last payment.
-pub async fn plans_paid(db: impl PgExecutor<'_>, account: &Account) -> Result<Vec<(String, Timestamp)>, sqlx::Error> {
+pub async fn list_paid_plans(
+    db: impl PgExecutor<'_>,
+    account: &Account,
+) -> Result<Vec<(String, Timestamp)>, sqlx::Error> {
     let paid = sqlx::query!(
         r#"SELECT plan, max(settled_at) AS "at!: Timestamp" FROM payments
            WHERE account = $1 AND state = 'paid' AND covers GROUP BY plan"#,
@@ -218,7 +221,7 @@ pub async fn take_due(
 }
 
 /// Records that a status check got no response, and schedules the next one at `next`.
-pub async fn look_later(db: impl PgExecutor<'_>, id: &PaymentId, next: Timestamp) -> Result<(), sqlx::Error> {
+pub async fn postpone_check(db: impl PgExecutor<'_>, id: &PaymentId, next: Timestamp) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "UPDATE payments SET next_look_at = $2, look_failures = look_failures + 1 WHERE id = $1",
         id.as_str(),
@@ -245,7 +248,7 @@ pub async fn is_month_owed(db: impl PgExecutor<'_>, subscription: &SubscriptionI
 }
 
 /// Schedules a status check of a payment at `at`, unless an earlier one is scheduled.
-pub async fn look_soon(
+pub async fn schedule_check(
     db: impl PgExecutor<'_>,
     provider: &str,
     provider_id: &str,

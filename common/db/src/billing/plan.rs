@@ -2,7 +2,7 @@
 
 use domain::{
     Account, OrgId,
-    plans::{Allowance, PlanLimits, Plans},
+    plans::{PlanAllowance, PlanLimits, Plans},
 };
 use sqlx::{PgConnection, PgExecutor};
 
@@ -10,7 +10,7 @@ use crate::quotas;
 
 /// Returns the id of the plan that the account is entitled to by a subscription. It may be missing from the
 /// configuration.
-pub async fn subscribed(db: impl PgExecutor<'_>, account: &Account) -> Result<Option<String>, sqlx::Error> {
+pub async fn subscribed_plan(db: impl PgExecutor<'_>, account: &Account) -> Result<Option<String>, sqlx::Error> {
     sqlx::query_scalar!(
         "SELECT plan FROM subscriptions WHERE account = $1 AND status IN ('active', 'past_due')",
         account.as_str(),
@@ -22,14 +22,14 @@ pub async fn subscribed(db: impl PgExecutor<'_>, account: &Account) -> Result<Op
 /// The plan that an account is subscribed to, and the plan that it was charged for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ChargedPlan {
-    /// The subscribed plan, as returned by [`subscribed`].
+    /// The subscribed plan, as returned by [`subscribed_plan`].
     pub subscribed: Option<String>,
     /// The plan that the current month was charged for, if any: a cheaper one after an upgrade during the month.
     pub charged: Option<String>,
 }
 
 /// Returns the plan that the account is subscribed to and the plan that it was charged for.
-pub async fn charged(db: impl PgExecutor<'_>, account: &Account) -> Result<ChargedPlan, sqlx::Error> {
+pub async fn charged_plan(db: impl PgExecutor<'_>, account: &Account) -> Result<ChargedPlan, sqlx::Error> {
     let found = sqlx::query!(
         r#"SELECT s.plan, (SELECT p.plan FROM payments p WHERE p.subscription_id = s.id AND p.period = s.period
                           ORDER BY p.attempt DESC LIMIT 1) AS charged
@@ -43,10 +43,10 @@ pub async fn charged(db: impl PgExecutor<'_>, account: &Account) -> Result<Charg
 
 /// Returns the limits of the account's plan.
 pub async fn limits(db: impl PgExecutor<'_>, plans: &Plans, account: &Account) -> Result<PlanLimits, sqlx::Error> {
-    Ok(plans.limits_of(subscribed(db, account).await?.as_deref()))
+    Ok(plans.limits_for(subscribed_plan(db, account).await?.as_deref()))
 }
 
-/// Returns the allowance of the account's plan, for an early check. Use [`locked`] for the decision.
+/// Returns the allowance of the account's plan, for an early check. Use [`lock_allowance`] for the decision.
 ///
 /// After a downgrade is scheduled for the next month, new resources must fit the smaller plan. The alternative, to
 /// refuse the downgrade at the renewal, would charge more than the announced invoice. The account can undo this by
@@ -57,7 +57,7 @@ pub async fn allowance<'p>(
     db: impl PgExecutor<'_>,
     plans: &'p Plans,
     account: &Account,
-) -> Result<Allowance<'p>, sqlx::Error> {
+) -> Result<PlanAllowance<'p>, sqlx::Error> {
     let found = sqlx::query!(
         r#"SELECT s.plan AS "plan?", s.next_plan, COALESCE(s.status = 'past_due', false) AS "is_past_due!",
                   (SELECT p.plan FROM payments p WHERE p.subscription_id = s.id AND p.period = s.period
@@ -72,16 +72,16 @@ pub async fn allowance<'p>(
     // A past-due month is unpaid, so it counts like the default plan.
     let unpaid = plans.default_plan().filter(|_| found.is_past_due).map(|(id, _)| id);
     let charged = unpaid.or(found.charged.as_deref());
-    Ok(plans.allowance_of(found.plan.as_deref(), charged, found.next_plan.as_deref()).shared(found.is_shared))
+    Ok(plans.allowance_for(found.plan.as_deref(), charged, found.next_plan.as_deref()).shared(found.is_shared))
 }
 
 /// Locks the account, and returns its allowance. Until the end of the transaction, neither the counted usage nor the
 /// plan changes, as long as every change of a plan holds [`quotas::lock`] too.
-pub async fn locked<'p>(
+pub async fn lock_allowance<'p>(
     conn: &mut PgConnection,
     plans: &'p Plans,
     account: &Account,
-) -> Result<Allowance<'p>, sqlx::Error> {
+) -> Result<PlanAllowance<'p>, sqlx::Error> {
     quotas::lock(&mut *conn, account).await?;
     // A separate statement, so that it sees everything committed while waiting for the lock.
     allowance(conn, plans, account).await
@@ -98,7 +98,7 @@ pub async fn kept_deployments(conn: &mut PgConnection, plans: &Plans, account: &
     )
     .fetch_all(conn)
     .await?;
-    let most = plans.most_deployments(former.iter().map(String::as_str));
+    let most = plans.max_deployments(former.iter().map(String::as_str));
     Ok(most.map_or(now, |most| most.max(now)))
 }
 

@@ -12,7 +12,7 @@ use sqlx::{PgConnection, PgExecutor, types::Json};
 
 /// The billing details of an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Profile {
+pub struct InvoiceProfile {
     /// The account.
     pub account: Account,
     /// The billed name.
@@ -41,7 +41,7 @@ pub struct Profile {
     pub updated_at: Timestamp,
 }
 
-impl Profile {
+impl InvoiceProfile {
     /// Returns the VAT number with the registry's verdict.
     pub fn vat(&self) -> Option<(&VatNumber, VatStatus)> {
         self.vat_number.as_ref().zip(self.vat_status)
@@ -51,7 +51,7 @@ impl Profile {
 macro_rules! select_profile {
     ($condition:literal, $account:expr) => {
         sqlx::query_as!(
-            Profile,
+            InvoiceProfile,
             "SELECT account, name, country, address, vat_number, vat_status, vat_checked_at, vat_consultation, vat_name,
                     vat_address, vat_next_check, vat_failures, updated_at
              FROM billing_profiles WHERE account = $1" + $condition,
@@ -61,17 +61,17 @@ macro_rules! select_profile {
 }
 
 /// Returns an account's billing details.
-pub async fn find(db: impl PgExecutor<'_>, account: &Account) -> Result<Option<Profile>, sqlx::Error> {
+pub async fn find(db: impl PgExecutor<'_>, account: &Account) -> Result<Option<InvoiceProfile>, sqlx::Error> {
     select_profile!("", account).fetch_optional(db).await
 }
 
 /// Returns an account's billing details, and locks them until the end of the transaction.
-pub async fn lock(conn: &mut PgConnection, account: &Account) -> Result<Option<Profile>, sqlx::Error> {
+pub async fn lock(conn: &mut PgConnection, account: &Account) -> Result<Option<InvoiceProfile>, sqlx::Error> {
     select_profile!(" FOR UPDATE", account).fetch_optional(conn).await
 }
 
 /// Stores an account's billing details, replacing existing ones.
-pub async fn store(conn: &mut PgConnection, profile: &Profile) -> Result<(), sqlx::Error> {
+pub async fn store(conn: &mut PgConnection, profile: &InvoiceProfile) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "INSERT INTO billing_profiles
              (account, name, country, address, vat_number, vat_status, vat_checked_at, vat_consultation, vat_name,
@@ -104,7 +104,7 @@ pub async fn store(conn: &mut PgConnection, profile: &Profile) -> Result<(), sql
 }
 
 /// Stores the verdict on the VAT number of `checked`. Returns false if the account has another number by now.
-pub async fn note_check(conn: &mut PgConnection, checked: &Profile) -> Result<bool, sqlx::Error> {
+pub async fn record_check(conn: &mut PgConnection, checked: &InvoiceProfile) -> Result<bool, sqlx::Error> {
     let noted = sqlx::query!(
         "UPDATE billing_profiles
          SET vat_status = $3, vat_checked_at = $4, vat_consultation = $5, vat_name = $6, vat_address = $7,
@@ -132,9 +132,9 @@ pub async fn take_due(
     now: Timestamp,
     next: Timestamp,
     limit: i64,
-) -> Result<Vec<Profile>, sqlx::Error> {
+) -> Result<Vec<InvoiceProfile>, sqlx::Error> {
     sqlx::query_as!(
-        Profile,
+        InvoiceProfile,
         "WITH due AS MATERIALIZED (
              SELECT account FROM billing_profiles WHERE vat_next_check <= $1
              ORDER BY vat_next_check LIMIT $3 FOR UPDATE SKIP LOCKED)
@@ -151,7 +151,7 @@ pub async fn take_due(
 
 /// Makes VAT checks due for accounts that are charged by `charged_by`, unless the registry has responded since
 /// `checked_since` or its last check got no response. Returns their number.
-pub async fn hasten(
+pub async fn make_checks_due(
     db: impl PgExecutor<'_>,
     now: Timestamp,
     charged_by: Timestamp,

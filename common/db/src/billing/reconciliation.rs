@@ -15,7 +15,7 @@ const NUMBERS: i32 = 50_000;
 
 /// The numbers of rows that disagree. All are zero unless a program or a person made a mistake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Differences {
+pub struct BillingDifferences {
     /// Payments for which the provider reports something that the ledger cannot follow.
     pub at_provider: i64,
     /// Paid payments without an invoice, or with an invoice of another amount.
@@ -30,7 +30,7 @@ pub struct Differences {
     pub not_paid: i64,
 }
 
-impl Differences {
+impl BillingDifferences {
     /// Returns each number with its kind.
     pub fn by_kind(&self) -> [(&'static str, i64); 6] {
         [
@@ -46,18 +46,21 @@ impl Differences {
 
 /// Counts the disagreements page by page, so that the duration of a statement does not grow with the number of rows.
 /// `overdue` is the end of a month so long ago that it should have been paid or given up.
-pub async fn differences(db: &PgPool, overdue: Timestamp) -> Result<Differences, sqlx::Error> {
-    let mut found =
-        Differences { at_provider: at_provider(db).await?, gaps: gaps(db).await?, ..Differences::default() };
+pub async fn count_differences(db: &PgPool, overdue: Timestamp) -> Result<BillingDifferences, sqlx::Error> {
+    let mut found = BillingDifferences {
+        at_provider: count_at_provider(db).await?,
+        gaps: count_gaps(db).await?,
+        ..BillingDifferences::default()
+    };
     let mut after = String::new();
-    while let Some(page) = judge_payments(db, &after).await? {
+    while let Some(page) = check_payments(db, &after).await? {
         found.not_invoiced += page.not_invoiced;
         found.not_credited += page.not_credited;
         found.not_returned += page.not_returned;
         after = page.last;
     }
     let mut after = String::new();
-    while let Some(page) = judge_subscriptions(db, &after, overdue).await? {
+    while let Some(page) = check_subscriptions(db, &after, overdue).await? {
         found.not_paid += page.not_paid;
         after = page.last;
     }
@@ -65,7 +68,7 @@ pub async fn differences(db: &PgPool, overdue: Timestamp) -> Result<Differences,
 }
 
 /// Counts the payments for which the provider reports something that the ledger cannot follow.
-pub async fn at_provider(db: impl PgExecutor<'_>) -> Result<i64, sqlx::Error> {
+pub async fn count_at_provider(db: impl PgExecutor<'_>) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar!(r#"SELECT count(*) AS "count!" FROM payments WHERE difference IS NOT NULL"#).fetch_one(db).await
 }
 
@@ -76,7 +79,7 @@ struct PaymentsPage {
     not_returned: i64,
 }
 
-async fn judge_payments(db: &PgPool, after: &str) -> Result<Option<PaymentsPage>, sqlx::Error> {
+async fn check_payments(db: &PgPool, after: &str) -> Result<Option<PaymentsPage>, sqlx::Error> {
     let row = sqlx::query!(
         r#"WITH page AS MATERIALIZED (
                SELECT id, state, covers, net_cents, vat_cents, total_cents FROM payments
@@ -118,7 +121,7 @@ struct SubscriptionsPage {
     not_paid: i64,
 }
 
-async fn judge_subscriptions(
+async fn check_subscriptions(
     db: &PgPool,
     after: &str,
     overdue: Timestamp,
@@ -144,7 +147,7 @@ async fn judge_subscriptions(
     Ok(row.last.map(|last| SubscriptionsPage { last, not_paid: row.not_paid }))
 }
 
-async fn gaps(db: &PgPool) -> Result<i64, sqlx::Error> {
+async fn count_gaps(db: &PgPool) -> Result<i64, sqlx::Error> {
     // Read all series in one statement, so that invoices issued while the pages are read do not count as gaps.
     let series = sqlx::query!(
         r#"SELECT kind AS "series: InvoiceSeries", year, last,

@@ -4,7 +4,7 @@ use domain::{
     PaymentId, ReversalId, Timestamp,
     billing::{
         Cents,
-        payment::{Reversal as Kind, ReversalState},
+        payment::{ReversalKind as Kind, ReversalState},
     },
 };
 use sqlx::{PgConnection, PgExecutor};
@@ -33,7 +33,10 @@ pub struct PaymentReversal {
 }
 
 /// Returns the reversals of a payment, the oldest first.
-pub async fn of_payment(db: impl PgExecutor<'_>, payment: &PaymentId) -> Result<Vec<PaymentReversal>, sqlx::Error> {
+pub async fn list_for_payment(
+    db: impl PgExecutor<'_>,
+    payment: &PaymentId,
+) -> Result<Vec<PaymentReversal>, sqlx::Error> {
     sqlx::query_as!(
         PaymentReversal,
         "SELECT id, payment_id, kind, total_cents, state, provider_id, reason, created_at, settled_at

@@ -48,7 +48,7 @@ pub struct Subscription {
 
 impl Subscription {
     /// Returns the start of a month; `None` while the subscription is pending.
-    pub fn start_of(&self, period: i32) -> Option<Timestamp> {
+    pub fn month_start(&self, period: i32) -> Option<Timestamp> {
         Some(months_after(self.anchored_at?, u32::try_from(period).ok()?))
     }
 
@@ -56,7 +56,7 @@ impl Subscription {
     pub fn begin_period(&mut self, period: i32) {
         self.period = period;
         self.due_period = period.saturating_add(1);
-        (self.period_start, self.period_end) = (self.start_of(period), self.start_of(self.due_period));
+        (self.period_start, self.period_end) = (self.month_start(period), self.month_start(self.due_period));
         self.next_attempt_at = self.period_end;
         self.failures = 0;
     }
@@ -97,7 +97,10 @@ pub async fn latest(db: impl PgExecutor<'_>, account: &Account) -> Result<Option
 }
 
 /// Returns the plans of the account's ended subscriptions, each with the start of its last month.
-pub async fn plans_left(db: impl PgExecutor<'_>, account: &Account) -> Result<Vec<(String, Timestamp)>, sqlx::Error> {
+pub async fn list_former_plans(
+    db: impl PgExecutor<'_>,
+    account: &Account,
+) -> Result<Vec<(String, Timestamp)>, sqlx::Error> {
     let left = sqlx::query!(
         r#"SELECT plan, max(period_start) AS "since!: Timestamp" FROM subscriptions
            WHERE account = $1 AND status = 'ended' AND period_start IS NOT NULL GROUP BY plan"#,
@@ -134,7 +137,11 @@ pub struct DueSubscription {
 }
 
 /// Returns at most `limit` due subscriptions, the longest due first, reading only the returned columns.
-pub async fn due(db: impl PgExecutor<'_>, now: Timestamp, limit: i64) -> Result<Vec<DueSubscription>, sqlx::Error> {
+pub async fn list_due(
+    db: impl PgExecutor<'_>,
+    now: Timestamp,
+    limit: i64,
+) -> Result<Vec<DueSubscription>, sqlx::Error> {
     sqlx::query_as!(
         DueSubscription,
         r#"SELECT id, COALESCE(CASE WHEN due_period > period THEN period_end ELSE period_start END, created_at)
@@ -159,7 +166,7 @@ pub async fn lock_one_due(
 }
 
 /// Postpones a subscription's due work to `next`.
-pub async fn put_off(
+pub async fn postpone(
     db: impl PgExecutor<'_>,
     id: &SubscriptionId,
     now: Timestamp,

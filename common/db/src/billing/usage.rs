@@ -8,7 +8,7 @@ use sqlx::PgExecutor;
 
 /// The number of an account's resources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Holdings {
+pub struct AccountHoldings {
     /// Organizations that the person created.
     pub orgs: i64,
     /// Members and pending invites of the organization.
@@ -24,9 +24,13 @@ pub struct Holdings {
 }
 
 /// Returns the account's resources.
-pub async fn holdings(db: impl PgExecutor<'_>, account: &Account, now: Timestamp) -> Result<Holdings, sqlx::Error> {
+pub async fn holdings(
+    db: impl PgExecutor<'_>,
+    account: &Account,
+    now: Timestamp,
+) -> Result<AccountHoldings, sqlx::Error> {
     sqlx::query_as!(
-        Holdings,
+        AccountHoldings,
         r#"WITH owned AS MATERIALIZED (
              SELECT id, share_name, expires_at FROM projects WHERE user_id = $1 OR org_id = $2)
            SELECT (SELECT count(*) FROM orgs WHERE created_by = $1) AS "orgs!",

@@ -1,7 +1,7 @@
 //! Our accounts at certificate authorities, one live account per directory. Their keys are sealed with the master key.
 
 use domain::{AcmeAccountId, Timestamp};
-use secrets::{MasterKey, Purpose, master_key::OpenError};
+use secrets::{KeyPurpose, MasterKey, master_key::OpenError};
 use sqlx::PgExecutor;
 
 /// An account at a certificate authority.
@@ -22,12 +22,12 @@ pub struct AcmeAccount {
 impl AcmeAccount {
     /// Opens the credentials.
     pub fn open_credentials(&self, master: &MasterKey) -> Result<Vec<u8>, OpenError> {
-        master.open(Purpose::AcmeAccounts, self.id.as_str().as_bytes(), &self.sealed_credentials)
+        master.open(KeyPurpose::AcmeAccounts, self.id.as_str().as_bytes(), &self.sealed_credentials)
     }
 }
 
 /// Returns the live account at a directory.
-pub async fn live(db: impl PgExecutor<'_>, directory_url: &str) -> Result<Option<AcmeAccount>, sqlx::Error> {
+pub async fn find_live(db: impl PgExecutor<'_>, directory_url: &str) -> Result<Option<AcmeAccount>, sqlx::Error> {
     sqlx::query_as!(
         AcmeAccount,
         "SELECT id, directory_url, url, sealed_credentials, held_until
@@ -60,7 +60,7 @@ pub async fn store(
     now: Timestamp,
 ) -> Result<bool, sqlx::Error> {
     let id = AcmeAccountId::new(now);
-    let sealed = master.seal(Purpose::AcmeAccounts, id.as_str().as_bytes(), credentials.as_bytes());
+    let sealed = master.seal(KeyPurpose::AcmeAccounts, id.as_str().as_bytes(), credentials.as_bytes());
     let stored = sqlx::query!(
         "INSERT INTO acme_accounts (id, directory_url, url, sealed_credentials, created_at) VALUES ($1, $2, $3, $4, $5)
          ON CONFLICT (directory_url) WHERE retired_at IS NULL DO NOTHING",
@@ -82,7 +82,7 @@ pub async fn replace_credentials(
     id: &AcmeAccountId,
     credentials: &str,
 ) -> Result<(), sqlx::Error> {
-    let sealed = master.seal(Purpose::AcmeAccounts, id.as_str().as_bytes(), credentials.as_bytes());
+    let sealed = master.seal(KeyPurpose::AcmeAccounts, id.as_str().as_bytes(), credentials.as_bytes());
     sqlx::query!("UPDATE acme_accounts SET sealed_credentials = $2 WHERE id = $1", id.as_str(), sealed)
         .execute(db)
         .await

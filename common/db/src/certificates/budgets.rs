@@ -13,7 +13,7 @@ const LONGEST_HOLD: Duration = Duration::from_hours(30 * 24);
 
 /// A bucket of an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Bucket {
+pub struct RateLimitBucket {
     /// The name, such as `orders` or `names:www.example.com`.
     pub name: String,
     /// The capacity of a full bucket.
@@ -24,9 +24,9 @@ pub struct Bucket {
     pub is_taken: bool,
 }
 
-/// The outcome of [`take`].
+/// The outcome of [`try_take`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Taken {
+pub enum TakeOutcome {
     /// One was taken from each bucket.
     All,
     /// A bucket is empty, so nothing was taken.
@@ -38,9 +38,9 @@ pub enum Taken {
     },
 }
 
-impl Bucket {
+impl RateLimitBucket {
     /// Creates the bucket of [`hold`], which is empty while it is held and is never taken from.
-    pub fn of_hold(name: String) -> Self {
+    pub fn for_hold(name: String) -> Self {
         Self { name, limit: 1, period: LONGEST_HOLD, is_taken: false }
     }
 
@@ -58,14 +58,14 @@ impl Bucket {
 }
 
 /// Takes one from each bucket, or nothing when one of them is empty. Call it in a transaction.
-pub async fn take(
+pub async fn try_take(
     conn: &mut PgConnection,
     account: &AcmeAccountId,
-    buckets: &[Bucket],
+    buckets: &[RateLimitBucket],
     now: Timestamp,
-) -> Result<Taken, sqlx::Error> {
+) -> Result<TakeOutcome, sqlx::Error> {
     // Sort by name, so that concurrent callers wait for each other instead of deadlocking.
-    let mut sorted: Vec<&Bucket> = buckets.iter().collect();
+    let mut sorted: Vec<&RateLimitBucket> = buckets.iter().collect();
     sorted.sort_by(|a, b| a.name.cmp(&b.name));
     let names: Vec<String> = sorted.iter().map(|bucket| bucket.name.clone()).collect();
     // The upsert locks a bucket even if it had no row, so that nobody else can insert it concurrently.
@@ -80,7 +80,7 @@ pub async fn take(
     .await?;
     let full_at = |name: &str| stored.iter().find(|row| row.bucket == name).map(|row| row.full_at);
     let mut taken = Vec::new();
-    let mut refused: Option<(Timestamp, &Bucket)> = None;
+    let mut refused: Option<(Timestamp, &RateLimitBucket)> = None;
     for bucket in sorted {
         match bucket.after_one(full_at(&bucket.name), now) {
             Ok(next) if bucket.is_taken => taken.push((&bucket.name, next)),
@@ -90,7 +90,7 @@ pub async fn take(
         }
     }
     if let Some((at, bucket)) = refused {
-        return Ok(Taken::NotBefore { at, bucket: bucket.name.clone() });
+        return Ok(TakeOutcome::NotBefore { at, bucket: bucket.name.clone() });
     }
     for (name, full_at) in taken {
         sqlx::query!(
@@ -102,14 +102,14 @@ pub async fn take(
         .execute(&mut *conn)
         .await?;
     }
-    Ok(Taken::All)
+    Ok(TakeOutcome::All)
 }
 
 /// Takes one from a bucket even if it is empty, because the counted event has happened.
 pub async fn charge(
     db: impl PgExecutor<'_>,
     account: &AcmeAccountId,
-    bucket: &Bucket,
+    bucket: &RateLimitBucket,
     now: Timestamp,
 ) -> Result<(), sqlx::Error> {
     sqlx::query!(
@@ -133,7 +133,7 @@ pub async fn charge(
 pub async fn refund(
     db: impl PgExecutor<'_>,
     account: &AcmeAccountId,
-    bucket: &Bucket,
+    bucket: &RateLimitBucket,
     now: Timestamp,
 ) -> Result<(), sqlx::Error> {
     sqlx::query!(
@@ -187,7 +187,7 @@ pub async fn count_held(
 }
 
 /// Deletes at most `limit` full buckets, and returns their number.
-pub async fn forget_full(db: impl PgExecutor<'_>, now: Timestamp, limit: i64) -> Result<u64, sqlx::Error> {
+pub async fn delete_full(db: impl PgExecutor<'_>, now: Timestamp, limit: i64) -> Result<u64, sqlx::Error> {
     let forgotten = sqlx::query!(
         "DELETE FROM acme_budgets WHERE (account_id, bucket) IN (
              SELECT account_id, bucket FROM acme_budgets WHERE full_at < $1 ORDER BY full_at LIMIT $2
@@ -206,8 +206,8 @@ mod tests {
 
     const HOUR: Duration = Duration::from_hours(1);
 
-    fn bucket(limit: u32) -> Bucket {
-        Bucket { name: "orders".to_owned(), limit, period: HOUR, is_taken: true }
+    fn bucket(limit: u32) -> RateLimitBucket {
+        RateLimitBucket { name: "orders".to_owned(), limit, period: HOUR, is_taken: true }
     }
 
     #[test]
@@ -225,7 +225,8 @@ mod tests {
 
     #[test]
     fn a_held_bucket_is_empty_until_its_time() {
-        let (bucket, now) = (Bucket::of_hold("held".to_owned()), Timestamp::from_unix_millis(1_800_000_000_000));
+        let (bucket, now) =
+            (RateLimitBucket::for_hold("held".to_owned()), Timestamp::from_unix_millis(1_800_000_000_000));
         assert_eq!(bucket.after_one(Some(now + HOUR), now), Err(now + HOUR));
         assert!(bucket.after_one(Some(now + HOUR), now + HOUR).is_ok());
         assert!(bucket.after_one(None, now).is_ok());

@@ -31,7 +31,7 @@ impl ChallengeKind {
 
 /// A challenge with its response.
 #[derive(Debug, Clone, Copy)]
-pub struct Challenge<'a> {
+pub struct AcmeChallenge<'a> {
     /// The kind.
     pub kind: ChallengeKind,
     /// The hostname to be validated; for `dns-01` the name of the record.
@@ -45,7 +45,7 @@ pub struct Challenge<'a> {
 }
 
 /// Stores a challenge, which every edge answers from the commit on.
-pub async fn put(db: impl PgExecutor<'_>, challenge: &Challenge<'_>) -> Result<(), sqlx::Error> {
+pub async fn put(db: impl PgExecutor<'_>, challenge: &AcmeChallenge<'_>) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "INSERT INTO acme_challenges (kind, name, token, answer, expires_at) VALUES ($1, $2, $3, $4, $5)
          ON CONFLICT (kind, name, token) DO UPDATE SET answer = excluded.answer, expires_at = excluded.expires_at",
@@ -74,7 +74,7 @@ pub async fn remove(db: impl PgExecutor<'_>, kind: ChallengeKind, name: &str, to
 }
 
 /// Returns the response to a challenge by its token.
-pub async fn answer(
+pub async fn find_response(
     db: impl PgExecutor<'_>,
     kind: ChallengeKind,
     name: &str,
@@ -93,7 +93,7 @@ pub async fn answer(
 }
 
 /// Returns the response to the newest challenge of a name, because `tls-alpn-01` carries no token.
-pub async fn newest(
+pub async fn find_newest_response(
     db: impl PgExecutor<'_>,
     kind: ChallengeKind,
     name: &str,
@@ -112,7 +112,7 @@ pub async fn newest(
 
 /// A stored response with its key.
 #[derive(Debug, Clone)]
-pub struct KeptAnswer {
+pub struct StoredResponse {
     /// The kind.
     pub kind: ChallengeKind,
     /// The hostname to be validated; for `dns-01` the name of the record.
@@ -124,9 +124,13 @@ pub struct KeptAnswer {
 }
 
 /// Returns at most `limit` responses for any of `names`.
-pub async fn of_names(db: impl PgExecutor<'_>, names: &[String], limit: i64) -> Result<Vec<KeptAnswer>, sqlx::Error> {
+pub async fn list_for_names(
+    db: impl PgExecutor<'_>,
+    names: &[String],
+    limit: i64,
+) -> Result<Vec<StoredResponse>, sqlx::Error> {
     sqlx::query_as!(
-        KeptAnswer,
+        StoredResponse,
         "SELECT kind, name, token, answer FROM acme_challenges WHERE name = ANY ($1) LIMIT $2",
         names,
         limit,
@@ -144,9 +148,13 @@ pub async fn expire(db: impl PgExecutor<'_>, names: &[String], now: Timestamp) -
 }
 
 /// Returns at most `limit` expired responses, the oldest first.
-pub async fn expired(db: impl PgExecutor<'_>, now: Timestamp, limit: i64) -> Result<Vec<KeptAnswer>, sqlx::Error> {
+pub async fn list_expired(
+    db: impl PgExecutor<'_>,
+    now: Timestamp,
+    limit: i64,
+) -> Result<Vec<StoredResponse>, sqlx::Error> {
     sqlx::query_as!(
-        KeptAnswer,
+        StoredResponse,
         "SELECT kind, name, token, answer FROM acme_challenges WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2",
         now,
         limit,

@@ -11,8 +11,8 @@ pub mod operations;
 pub mod orders;
 pub mod renewals;
 
-use domain::{AcmeAccountId, CertificateId, Timestamp, certificates::CertificateSource, changes::Subject};
-use secrets::{EdgeKey, MasterKey, Purpose, master_key::OpenError};
+use domain::{AcmeAccountId, CertificateId, Timestamp, certificates::CertificateSource, changes::ChangeSubject};
+use secrets::{EdgeKey, KeyPurpose, MasterKey, master_key::OpenError};
 use sqlx::{PgConnection, PgPool};
 
 use crate::edges::route_changes::{self, PendingId};
@@ -60,7 +60,7 @@ pub struct NewCertificate<'a> {
 impl Certificate {
     /// Opens the private key (PEM).
     pub fn open_key(&self, master: &MasterKey) -> Result<Vec<u8>, OpenError> {
-        master.open(Purpose::CertificateKeys, self.id.as_str().as_bytes(), &self.sealed_key)
+        master.open(KeyPurpose::CertificateKeys, self.id.as_str().as_bytes(), &self.sealed_key)
     }
 
     /// Opens the private key (PEM) with an edge's part of the master key.
@@ -90,7 +90,7 @@ pub async fn insert(
     now: Timestamp,
 ) -> Result<CertificateId, sqlx::Error> {
     let id = CertificateId::new(now);
-    let sealed = master.seal(Purpose::CertificateKeys, id.as_str().as_bytes(), certificate.key_pem.as_bytes());
+    let sealed = master.seal(KeyPurpose::CertificateKeys, id.as_str().as_bytes(), certificate.key_pem.as_bytes());
     sqlx::query!(
         "INSERT INTO certificates (id, names, chain_pem, sealed_key, not_before, not_after, created_at, source, account_id)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
@@ -113,7 +113,7 @@ pub async fn insert(
 
 /// Returns at most `limit` certificates of custom domains detached before `before` and not attached since, which are
 /// not renewed because their orders were deleted. Imported certificates are left to the operator.
-pub async fn of_given_up_domains(
+pub async fn list_orphaned(
     pool: &PgPool,
     before: Timestamp,
     limit: i64,
@@ -149,12 +149,16 @@ pub async fn announce(
     names: Vec<String>,
     now: Timestamp,
 ) -> Result<PendingId, sqlx::Error> {
-    route_changes::record_names(conn, Subject::Certificate(id.clone()), names, now).await
+    route_changes::record_names(conn, ChangeSubject::Certificate(id.clone()), names, now).await
 }
 
 /// Returns the best certificate that covers any of `names`: one that is valid now, then one that was not revoked, then
 /// one that covers the first of the names, then the newest.
-pub async fn covering(pool: &PgPool, names: &[String], now: Timestamp) -> Result<Option<Certificate>, sqlx::Error> {
+pub async fn find_covering(
+    pool: &PgPool,
+    names: &[String],
+    now: Timestamp,
+) -> Result<Option<Certificate>, sqlx::Error> {
     sqlx::query_as!(
         Certificate,
         "SELECT id, names, chain_pem, sealed_key, not_before,
@@ -169,9 +173,9 @@ pub async fn covering(pool: &PgPool, names: &[String], now: Timestamp) -> Result
     .await
 }
 
-/// Returns the certificate of [`covering`] to present at the first of `names`. If that is a custom domain
+/// Returns the certificate of [`find_covering`] to present at the first of `names`. If that is a custom domain
 /// (`is_domain`), a certificate made for it alone is presented only while the domain is attached.
-pub async fn presented(
+pub async fn find_presented(
     pool: &PgPool,
     names: &[String],
     is_domain: bool,
@@ -196,7 +200,7 @@ pub async fn presented(
 
 /// A certificate as an operator sees it.
 #[derive(Debug, Clone)]
-pub struct Listed {
+pub struct ListedCertificate {
     /// The id.
     pub id: CertificateId,
     /// The covered DNS names.
@@ -216,9 +220,13 @@ pub struct Listed {
 }
 
 /// Returns at most `limit` certificates after `after`, in order of expiry.
-pub async fn list(pool: &PgPool, after: Option<&Listed>, limit: i64) -> Result<Vec<Listed>, sqlx::Error> {
+pub async fn list(
+    pool: &PgPool,
+    after: Option<&ListedCertificate>,
+    limit: i64,
+) -> Result<Vec<ListedCertificate>, sqlx::Error> {
     sqlx::query_as!(
-        Listed,
+        ListedCertificate,
         r#"SELECT c.id, c.names, c.chain_pem, c.not_before, c.not_after, c.source, a.url AS "account_url?",
                   -- Not EXISTS, by which all would be read until one is found.
                   (SELECT count(*) > 0 FROM certificates n WHERE n.names @> c.names AND n.created_at > c.created_at)

@@ -5,7 +5,7 @@ use sqlx::PgExecutor;
 
 /// The state of a name's certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
+pub struct ManagedCertificate {
     /// The progress.
     pub state: DomainState,
     /// The obstacle, in one sentence.
@@ -19,9 +19,9 @@ pub struct Standing {
 }
 
 /// Returns the state of a name; `None` when no certificate is managed for it.
-pub async fn standing(db: impl PgExecutor<'_>, name: &str) -> Result<Option<Standing>, sqlx::Error> {
+pub async fn find_status(db: impl PgExecutor<'_>, name: &str) -> Result<Option<ManagedCertificate>, sqlx::Error> {
     sqlx::query_as!(
-        Standing,
+        ManagedCertificate,
         "SELECT state, message, next_attempt_at, certificate_id, renew_at FROM certificate_orders WHERE name = $1",
         name,
     )
@@ -52,7 +52,7 @@ pub async fn renew_all(db: impl PgExecutor<'_>, now: Timestamp) -> Result<u64, s
 
 /// A certificate issued to one of our accounts.
 #[derive(Debug, Clone)]
-pub struct Issued {
+pub struct IssuedCertificate {
     /// The id.
     pub id: CertificateId,
     /// The covered DNS names.
@@ -64,14 +64,14 @@ pub struct Issued {
 }
 
 /// Returns at most `limit` unexpired certificates for a name that were issued to our accounts, the newest first.
-pub async fn issued(
+pub async fn list_issued(
     db: impl PgExecutor<'_>,
     name: &str,
     now: Timestamp,
     limit: i64,
-) -> Result<Vec<Issued>, sqlx::Error> {
+) -> Result<Vec<IssuedCertificate>, sqlx::Error> {
     sqlx::query_as!(
-        Issued,
+        IssuedCertificate,
         r#"SELECT id, names, chain_pem, account_id AS "account_id!" FROM certificates
             WHERE names @> ARRAY[$1::text] AND not_after > $2 AND account_id IS NOT NULL
             ORDER BY created_at DESC LIMIT $3"#,
@@ -85,7 +85,7 @@ pub async fn issued(
 
 /// Marks a certificate as revoked, so that no name with another one uses it. [`announce`](super::announce) notifies
 /// edges.
-pub async fn note_revoked(db: impl PgExecutor<'_>, id: &CertificateId, now: Timestamp) -> Result<(), sqlx::Error> {
+pub async fn mark_revoked(db: impl PgExecutor<'_>, id: &CertificateId, now: Timestamp) -> Result<(), sqlx::Error> {
     sqlx::query!("UPDATE certificates SET revoked_at = coalesce(revoked_at, $2) WHERE id = $1", id.as_str(), now)
         .execute(db)
         .await
@@ -94,7 +94,7 @@ pub async fn note_revoked(db: impl PgExecutor<'_>, id: &CertificateId, now: Time
 
 /// A name whose renewal is overdue.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Late {
+pub struct LateRenewal {
     /// The name.
     pub name: String,
     /// The time its next certificate was due.
@@ -104,9 +104,9 @@ pub struct Late {
 }
 
 /// Returns at most `limit` names whose next certificate is overdue, the most overdue first.
-pub async fn late(db: impl PgExecutor<'_>, now: Timestamp, limit: i64) -> Result<Vec<Late>, sqlx::Error> {
+pub async fn list_late(db: impl PgExecutor<'_>, now: Timestamp, limit: i64) -> Result<Vec<LateRenewal>, sqlx::Error> {
     sqlx::query_as!(
-        Late,
+        LateRenewal,
         r#"SELECT name, due_by AS "due_by!", message FROM certificate_orders
             WHERE certificate_id IS NOT NULL AND due_by <= $1 ORDER BY due_by, name LIMIT $2"#,
         now,

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use domain::{AcmeAccountId, CertificateId, Hostname, Timestamp, certificates::DomainState};
-use secrets::{MasterKey, Purpose, master_key::OpenError};
+use secrets::{KeyPurpose, MasterKey, master_key::OpenError};
 use sqlx::{PgConnection, PgExecutor};
 
 /// The longest time that an attempt is postponed, by backoff or by an authority's request. A later time comes from a
@@ -49,7 +49,7 @@ pub async fn watch_own(db: impl PgExecutor<'_>, names: &[String], now: Timestamp
 }
 
 /// Begins to manage certificates for at most `limit` custom domains without an order, and returns their number.
-pub async fn watch_forgotten(db: impl PgExecutor<'_>, now: Timestamp, limit: i64) -> Result<u64, sqlx::Error> {
+pub async fn watch_missing(db: impl PgExecutor<'_>, now: Timestamp, limit: i64) -> Result<u64, sqlx::Error> {
     let watched = sqlx::query!(
         "INSERT INTO certificate_orders (name, domain, state, since, watched_at, next_attempt_at)
          SELECT d.domain, d.domain, 'waiting_for_dns', $1, $1, $1 FROM custom_domains d
@@ -103,7 +103,7 @@ impl OrderClaim {
     /// Opens the private key of the pending order.
     pub fn open_key(&self, master: &MasterKey) -> Option<Result<Vec<u8>, OpenError>> {
         let sealed = self.sealed_key.as_ref()?;
-        Some(master.open(Purpose::CertificateKeys, self.name.as_bytes(), sealed))
+        Some(master.open(KeyPurpose::CertificateKeys, self.name.as_bytes(), sealed))
     }
 }
 
@@ -150,7 +150,7 @@ pub async fn claim(
 }
 
 /// Extends the lease to `until`. Returns false when the lease was lost or the row deleted.
-pub async fn keep(db: impl PgExecutor<'_>, claim: &OrderClaim, until: Timestamp) -> Result<bool, sqlx::Error> {
+pub async fn extend_lease(db: impl PgExecutor<'_>, claim: &OrderClaim, until: Timestamp) -> Result<bool, sqlx::Error> {
     let kept = sqlx::query!(
         "UPDATE certificate_orders SET leased_until = CASE WHEN leased_until IS NOT NULL THEN $3::timestamptz END
          WHERE name = $1 AND turn = $2",
@@ -164,7 +164,7 @@ pub async fn keep(db: impl PgExecutor<'_>, claim: &OrderClaim, until: Timestamp)
 }
 
 /// Releases the lease without recording an attempt.
-pub async fn give_back(db: impl PgExecutor<'_>, claim: &OrderClaim) -> Result<(), sqlx::Error> {
+pub async fn release_lease(db: impl PgExecutor<'_>, claim: &OrderClaim) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "UPDATE certificate_orders SET leased_until = NULL WHERE name = $1 AND turn = $2",
         claim.name,
@@ -176,7 +176,7 @@ pub async fn give_back(db: impl PgExecutor<'_>, claim: &OrderClaim) -> Result<()
 }
 
 /// Records the progress. Returns false when the lease was lost.
-pub async fn note_state(
+pub async fn record_state(
     db: impl PgExecutor<'_>,
     claim: &OrderClaim,
     state: DomainState,
@@ -198,7 +198,7 @@ pub async fn note_state(
 }
 
 /// Records the pending order. Returns false when the lease was lost, in which case the order must be abandoned.
-pub async fn note_order(
+pub async fn record_order(
     db: impl PgExecutor<'_>,
     claim: &OrderClaim,
     account: &AcmeAccountId,
@@ -220,13 +220,13 @@ pub async fn note_order(
 }
 
 /// Seals and records the private key for finalizing the order. Returns false when the lease was lost.
-pub async fn note_key(
+pub async fn record_key(
     db: impl PgExecutor<'_>,
     claim: &OrderClaim,
     master: &MasterKey,
     key_pem: &str,
 ) -> Result<bool, sqlx::Error> {
-    let sealed = master.seal(Purpose::CertificateKeys, claim.name.as_bytes(), key_pem.as_bytes());
+    let sealed = master.seal(KeyPurpose::CertificateKeys, claim.name.as_bytes(), key_pem.as_bytes());
     let noted = sqlx::query!(
         "UPDATE certificate_orders SET sealed_key = $3 WHERE name = $1 AND turn = $2",
         claim.name,
@@ -260,7 +260,7 @@ pub async fn drop_order(
 
 /// The next attempt at an order, and its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PutOff {
+pub struct NextAttempt {
     /// The state until then.
     pub state: DomainState,
     /// The obstacle, in one sentence.
@@ -273,10 +273,10 @@ pub struct PutOff {
 
 /// Releases the lease until the next attempt, which is immediate if the certificate was requested meanwhile. Returns
 /// false when the lease was lost or [`finish`] has ended the work.
-pub async fn put_off(
+pub async fn postpone(
     db: impl PgExecutor<'_>,
     claim: &OrderClaim,
-    put_off: &PutOff,
+    put_off: &NextAttempt,
     now: Timestamp,
 ) -> Result<bool, sqlx::Error> {
     let noted = sqlx::query!(
@@ -316,7 +316,7 @@ pub async fn finish(
     claim: &OrderClaim,
     certificate: &CertificateId,
     times: &RenewalTimes,
-    live: &PutOff,
+    live: &NextAttempt,
     now: Timestamp,
 ) -> Result<bool, sqlx::Error> {
     let finished = sqlx::query!(
@@ -369,13 +369,13 @@ pub async fn status(db: impl PgExecutor<'_>, domain: &Hostname) -> Result<Option
 }
 
 /// Returns the number of consecutive failures at authorities for a custom domain.
-pub async fn failures(db: impl PgExecutor<'_>, domain: &Hostname) -> Result<i32, sqlx::Error> {
+pub async fn count_failures(db: impl PgExecutor<'_>, domain: &Hostname) -> Result<i32, sqlx::Error> {
     let failures = sqlx::query_scalar!("SELECT failures FROM certificate_orders WHERE domain = $1", domain.as_str());
     Ok(failures.fetch_optional(db).await?.unwrap_or_default())
 }
 
 /// Returns the number of names in each state, leaving out states without names.
-pub async fn counts(db: impl PgExecutor<'_>) -> Result<Vec<(DomainState, i64)>, sqlx::Error> {
+pub async fn count_by_state(db: impl PgExecutor<'_>) -> Result<Vec<(DomainState, i64)>, sqlx::Error> {
     let rows = sqlx::query!(r#"SELECT state, count(*) AS "count!" FROM certificate_orders GROUP BY state"#)
         .fetch_all(db)
         .await?;

@@ -10,7 +10,7 @@ const LONGEST_PAUSE: Duration = Duration::from_hours(2 * 24);
 
 /// A certificate that is due for a request of its renewal window.
 #[derive(Debug, Clone)]
-pub struct WindowToAsk {
+pub struct WindowRequest {
     /// The name of its order.
     pub name: String,
     /// The certificate.
@@ -29,14 +29,14 @@ pub struct WindowToAsk {
 
 /// Takes at most `limit` certificates whose window request is due, and postpones the next one to `next` because
 /// processing the response may be interrupted.
-pub async fn take_windows(
+pub async fn take_due_windows(
     db: impl PgExecutor<'_>,
     now: Timestamp,
     next: Timestamp,
     limit: i64,
-) -> Result<Vec<WindowToAsk>, sqlx::Error> {
+) -> Result<Vec<WindowRequest>, sqlx::Error> {
     sqlx::query_as!(
-        WindowToAsk,
+        WindowRequest,
         r#"WITH due AS MATERIALIZED (
              SELECT name FROM certificate_orders
              WHERE state = 'live' AND (ask_window_at <= $1 OR ask_window_at > $4) AND certificate_id IS NOT NULL
@@ -56,7 +56,7 @@ pub async fn take_windows(
 
 /// The renewal window that an authority suggests, with the times derived from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Window {
+pub struct SuggestedWindow {
     /// The start of the window, from which on a renewal is exempt from rate limits.
     pub starts_at: Timestamp,
     /// The renewal time.
@@ -69,7 +69,11 @@ pub struct Window {
 
 /// Records the renewal window of a certificate, unless the name has another certificate by now or its renewal was
 /// demanded since the request.
-pub async fn note_window(db: impl PgExecutor<'_>, asked: &WindowToAsk, window: &Window) -> Result<(), sqlx::Error> {
+pub async fn record_window(
+    db: impl PgExecutor<'_>,
+    asked: &WindowRequest,
+    window: &SuggestedWindow,
+) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "UPDATE certificate_orders SET window_starts_at = $3, renew_at = $4, due_by = $5, ask_window_at = $6
          WHERE name = $1 AND certificate_id = $2 AND renew_at IS NOT DISTINCT FROM $7",
@@ -87,7 +91,11 @@ pub async fn note_window(db: impl PgExecutor<'_>, asked: &WindowToAsk, window: &
 }
 
 /// Schedules the next window request for a certificate about which the authority gave no window.
-pub async fn ask_later(db: impl PgExecutor<'_>, asked: &WindowToAsk, ask_at: Timestamp) -> Result<(), sqlx::Error> {
+pub async fn postpone_request(
+    db: impl PgExecutor<'_>,
+    asked: &WindowRequest,
+    ask_at: Timestamp,
+) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "UPDATE certificate_orders SET ask_window_at = $3 WHERE name = $1 AND certificate_id = $2",
         asked.name,
@@ -128,7 +136,7 @@ pub async fn renew_now(db: impl PgExecutor<'_>, name: &str, now: Timestamp) -> R
 }
 
 /// Returns the number of certificates whose renewal is overdue.
-pub async fn overdue(db: impl PgExecutor<'_>, now: Timestamp) -> Result<i64, sqlx::Error> {
+pub async fn count_overdue(db: impl PgExecutor<'_>, now: Timestamp) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM certificate_orders WHERE certificate_id IS NOT NULL AND due_by <= $1"#,
         now,
@@ -139,7 +147,7 @@ pub async fn overdue(db: impl PgExecutor<'_>, now: Timestamp) -> Result<i64, sql
 
 /// The certificate that an order replaces.
 #[derive(Debug, Clone)]
-pub struct Replaced {
+pub struct ReplacedCertificate {
     /// The account that it was issued to.
     pub account_id: AcmeAccountId,
     /// The chain as PEM, leaf first.
@@ -147,9 +155,12 @@ pub struct Replaced {
 }
 
 /// Returns a certificate that an order may name in `replaces`: one that an authority issued to our account.
-pub async fn replaced(db: impl PgExecutor<'_>, id: &CertificateId) -> Result<Option<Replaced>, sqlx::Error> {
+pub async fn find_replaceable(
+    db: impl PgExecutor<'_>,
+    id: &CertificateId,
+) -> Result<Option<ReplacedCertificate>, sqlx::Error> {
     sqlx::query_as!(
-        Replaced,
+        ReplacedCertificate,
         r#"SELECT account_id AS "account_id!", chain_pem FROM certificates WHERE id = $1 AND account_id IS NOT NULL"#,
         id.as_str(),
     )

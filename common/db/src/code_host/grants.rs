@@ -5,7 +5,7 @@ use sqlx::{PgConnection, PgExecutor};
 
 /// A person's tokens.
 #[derive(Debug)]
-pub struct Grant {
+pub struct CodeHostGrant {
     /// The access token and refresh token, sealed with the user's id.
     pub sealed_tokens: Vec<u8>,
     /// The expiry of the access token; `None` when it does not expire.
@@ -18,7 +18,7 @@ pub struct Grant {
 
 /// New tokens to store.
 #[derive(Debug)]
-pub struct NewGrant<'a> {
+pub struct NewCodeHostGrant<'a> {
     /// The access token and refresh token, sealed with the user's id.
     pub sealed_tokens: &'a [u8],
     /// The expiry of the access token; `None` when it does not expire.
@@ -28,10 +28,10 @@ pub struct NewGrant<'a> {
 }
 
 /// Stores the tokens of a sign-in, replacing earlier ones.
-pub async fn keep(
+pub async fn store(
     conn: &mut PgConnection,
     user: &UserId,
-    grant: &NewGrant<'_>,
+    grant: &NewCodeHostGrant<'_>,
     now: Timestamp,
 ) -> Result<(), sqlx::Error> {
     sqlx::query!(
@@ -53,9 +53,9 @@ pub async fn keep(
 }
 
 /// Returns the user's grant.
-pub async fn find(db: impl PgExecutor<'_>, user: &UserId) -> Result<Option<Grant>, sqlx::Error> {
+pub async fn find(db: impl PgExecutor<'_>, user: &UserId) -> Result<Option<CodeHostGrant>, sqlx::Error> {
     sqlx::query_as!(
-        Grant,
+        CodeHostGrant,
         "SELECT sealed_tokens, expires_at,
                   refresh_expires_at, version
            FROM code_host_grants WHERE user_id = $1",
@@ -99,7 +99,7 @@ pub async fn finish_refresh(
     db: impl PgExecutor<'_>,
     user: &UserId,
     version: i64,
-    grant: &NewGrant<'_>,
+    grant: &NewCodeHostGrant<'_>,
     now: Timestamp,
 ) -> Result<(), sqlx::Error> {
     sqlx::query!(

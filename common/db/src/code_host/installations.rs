@@ -7,7 +7,7 @@ use crate::permits::{AtLeast, Member, OrgPermit, ProjectPermit};
 
 /// An installation, as the code host reports it.
 #[derive(Debug, Clone)]
-pub struct Seen {
+pub struct ReportedInstallation {
     /// The code host's id.
     pub id: i64,
     /// The login of the account that it is installed on.
@@ -26,7 +26,7 @@ pub struct Seen {
 
 /// An installation that is shared with an org.
 #[derive(Debug, Clone)]
-pub struct Shared {
+pub struct SharedInstallation {
     /// The code host's id.
     pub id: i64,
     /// The login of the account that it is installed on.
@@ -44,7 +44,7 @@ pub struct Shared {
 }
 
 /// Stores an installation as the code host reports it.
-pub async fn remember(conn: &mut PgConnection, seen: &Seen) -> Result<(), sqlx::Error> {
+pub async fn store(conn: &mut PgConnection, seen: &ReportedInstallation) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "INSERT INTO installations (id, account, account_id, account_type, avatar_url, created_at, suspended_at)
          VALUES ($1, $2, $3, $4, $5, $6, $7)
@@ -68,7 +68,7 @@ pub async fn remember(conn: &mut PgConnection, seen: &Seen) -> Result<(), sqlx::
 macro_rules! select_shared {
     ($rest:literal, $($argument:expr),* $(,)?) => {
         sqlx::query_as!(
-            Shared,
+            SharedInstallation,
             "SELECT i.id, i.account, i.account_type, i.created_at, o.name AS org, s.shared_by,
                     u.vcs_login AS shared_by_login
              FROM installation_shares s
@@ -82,7 +82,7 @@ macro_rules! select_shared {
 }
 
 /// Returns the installations shared with any of the user's orgs, newest first.
-pub async fn shared_with_user(db: impl PgExecutor<'_>, user: &UserId) -> Result<Vec<Shared>, sqlx::Error> {
+pub async fn shared_with_user(db: impl PgExecutor<'_>, user: &UserId) -> Result<Vec<SharedInstallation>, sqlx::Error> {
     select_shared!(
         "JOIN org_members m ON m.org_id = s.org_id
          WHERE m.user_id = $1 ORDER BY i.created_at DESC, i.id DESC",
@@ -94,7 +94,7 @@ pub async fn shared_with_user(db: impl PgExecutor<'_>, user: &UserId) -> Result<
 
 /// Deletes an installation that was removed at the code host, and returns the org that it was shared with. The caller
 /// has ended its links with [`super::repo_links::end_all`].
-pub async fn forget(conn: &mut PgConnection, id: i64) -> Result<Option<(OrgId, OrgName)>, sqlx::Error> {
+pub async fn delete(conn: &mut PgConnection, id: i64) -> Result<Option<(OrgId, OrgName)>, sqlx::Error> {
     let org = sqlx::query!(
         "SELECT o.id, o.name
            FROM installation_shares s JOIN orgs o ON o.id = s.org_id WHERE s.installation_id = $1",
@@ -131,7 +131,7 @@ pub async fn rename(
 
 /// Returns the picture for an org without an icon: that of the owner of a repository that one of its projects is linked
 /// to, otherwise of an account whose installation is shared with it. The oldest link or share decides.
-pub async fn avatar_of_org(db: impl PgExecutor<'_>, org: &OrgId) -> Result<Option<String>, sqlx::Error> {
+pub async fn find_org_avatar(db: impl PgExecutor<'_>, org: &OrgId) -> Result<Option<String>, sqlx::Error> {
     let found = sqlx::query_scalar!(
         r#"SELECT url AS "url!" FROM (
                (SELECT 1 AS rank, l.owner_avatar_url AS url
@@ -152,7 +152,7 @@ pub async fn avatar_of_org(db: impl PgExecutor<'_>, org: &OrgId) -> Result<Optio
 pub async fn shared_with_org(
     db: impl PgExecutor<'_>,
     org: &OrgPermit<impl AtLeast<Member>>,
-) -> Result<Vec<Shared>, sqlx::Error> {
+) -> Result<Vec<SharedInstallation>, sqlx::Error> {
     select_shared!("WHERE s.org_id = $1 ORDER BY i.created_at DESC, i.id DESC", org.id.as_str(),).fetch_all(db).await
 }
 
@@ -161,7 +161,7 @@ pub async fn shared_with_project(
     db: impl PgExecutor<'_>,
     project: &ProjectPermit<impl AtLeast<Member>>,
     id: i64,
-) -> Result<Option<Shared>, sqlx::Error> {
+) -> Result<Option<SharedInstallation>, sqlx::Error> {
     select_shared!("WHERE s.org_id = $1 AND i.id = $2", project.org_id.as_ref().map(OrgId::as_str), id,)
         .fetch_optional(db)
         .await

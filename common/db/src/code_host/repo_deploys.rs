@@ -58,7 +58,7 @@ pub async fn queue(conn: &mut PgConnection, push: &Push<'_>, now: Timestamp) -> 
 
 /// A leased push.
 #[derive(Debug, Clone)]
-pub struct Claim {
+pub struct PushClaim {
     /// The project that is deployed.
     pub project: ProjectId,
     /// The commit.
@@ -101,9 +101,9 @@ pub async fn claim(
     account: &Account,
     now: Timestamp,
     until: Timestamp,
-) -> Result<Option<Claim>, sqlx::Error> {
+) -> Result<Option<PushClaim>, sqlx::Error> {
     sqlx::query_as!(
-        Claim,
+        PushClaim,
         r#"UPDATE repo_deploys SET leased_until = $2 WHERE project_id = (
                SELECT d.project_id FROM repo_deploys d JOIN projects p ON p.id = d.project_id
                WHERE d.next_attempt_at <= $1 AND (d.leased_until IS NULL OR d.leased_until <= $1)
@@ -122,7 +122,7 @@ pub async fn claim(
 
 /// A commit to deploy, and the people with whose access it may be read.
 #[derive(Debug)]
-pub struct Target {
+pub struct DeployTarget {
     /// The permit to deploy to the project.
     pub permit: ProjectPermit<Deploy>,
     /// The installation through which the repository is read.
@@ -138,12 +138,12 @@ pub struct Target {
     /// The commit of the last deployment, successful or not.
     pub last_sha: Option<CommitSha>,
     /// The people with whose access to read it, in order of preference.
-    pub readers: Vec<Reader>,
+    pub readers: Vec<RepoReader>,
 }
 
 /// A person with whose access a repository may be read.
 #[derive(Debug, Clone)]
-pub struct Reader {
+pub struct RepoReader {
     /// Our id.
     pub user: UserId,
     /// The code host's id of the account.
@@ -153,7 +153,7 @@ pub struct Reader {
 }
 
 /// Returns the deploy target of a project's push; `None` when its link has ended.
-pub async fn target(conn: &mut PgConnection, project: &ProjectId) -> Result<Option<Target>, sqlx::Error> {
+pub async fn find_target(conn: &mut PgConnection, project: &ProjectId) -> Result<Option<DeployTarget>, sqlx::Error> {
     // A person reads for an org only while they are a member.
     let link = sqlx::query!(
         r#"SELECT p.name, l.installation_id, l.repo_id, l.repo, l.branch,
@@ -174,13 +174,13 @@ pub async fn target(conn: &mut PgConnection, project: &ProjectId) -> Result<Opti
     .await?;
     let Some(link) = link else { return Ok(None) };
     let Some(permit) = permits::linked_project(conn, project).await? else { return Ok(None) };
-    let mut readers = vec![Reader { user: link.reader, vcs_id: link.vcs_id, login: link.vcs_login }];
+    let mut readers = vec![RepoReader { user: link.reader, vcs_id: link.vcs_id, login: link.vcs_login }];
     if let (Some(user), Some(vcs_id), Some(login)) = (link.other, link.other_vcs_id, link.other_login)
         && user != readers[0].user
     {
-        readers.push(Reader { user, vcs_id, login });
+        readers.push(RepoReader { user, vcs_id, login });
     }
-    Ok(Some(Target {
+    Ok(Some(DeployTarget {
         permit,
         installation: link.installation_id,
         repo_id: link.repo_id,
@@ -194,7 +194,7 @@ pub async fn target(conn: &mut PgConnection, project: &ProjectId) -> Result<Opti
 
 /// Ends the work on a push, in the transaction that publishes its outcome; `sha` was deployed or failed permanently.
 /// Returns false when a newer push has arrived, or the link or the lease has ended: the outcome must then be discarded.
-pub async fn finish(conn: &mut PgConnection, claim: &Claim, sha: &CommitSha) -> Result<bool, sqlx::Error> {
+pub async fn finish(conn: &mut PgConnection, claim: &PushClaim, sha: &CommitSha) -> Result<bool, sqlx::Error> {
     let project = claim.project.as_str();
     sqlx::query_scalar!("SELECT true FROM projects WHERE id = $1 FOR UPDATE", project)
         .fetch_optional(&mut *conn)
@@ -212,7 +212,7 @@ pub async fn finish(conn: &mut PgConnection, claim: &Claim, sha: &CommitSha) -> 
 }
 
 /// Ends the work on a push without recording its commit, so that it can be pushed again. Returns false like [`finish`].
-pub async fn give_up(conn: &mut PgConnection, claim: &Claim) -> Result<bool, sqlx::Error> {
+pub async fn give_up(conn: &mut PgConnection, claim: &PushClaim) -> Result<bool, sqlx::Error> {
     sqlx::query_scalar!("SELECT true FROM projects WHERE id = $1 FOR UPDATE", claim.project.as_str())
         .fetch_optional(&mut *conn)
         .await?;
@@ -220,11 +220,11 @@ pub async fn give_up(conn: &mut PgConnection, claim: &Claim) -> Result<bool, sql
 }
 
 /// Drops a push that must not be deployed; if a newer one has arrived, only releases the lease.
-pub async fn drop_claim(conn: &mut PgConnection, claim: &Claim) -> Result<(), sqlx::Error> {
-    if remove(&mut *conn, claim).await? { Ok(()) } else { give_back(conn, claim).await }
+pub async fn drop_claim(conn: &mut PgConnection, claim: &PushClaim) -> Result<(), sqlx::Error> {
+    if remove(&mut *conn, claim).await? { Ok(()) } else { release_lease(conn, claim).await }
 }
 
-async fn remove(db: impl PgExecutor<'_>, claim: &Claim) -> Result<bool, sqlx::Error> {
+async fn remove(db: impl PgExecutor<'_>, claim: &PushClaim) -> Result<bool, sqlx::Error> {
     let removed = sqlx::query!(
         "DELETE FROM repo_deploys WHERE project_id = $1 AND version = $2 AND leased_until = $3",
         claim.project.as_str(),
@@ -237,9 +237,9 @@ async fn remove(db: impl PgExecutor<'_>, claim: &Claim) -> Result<bool, sqlx::Er
 }
 
 /// Releases the lease, and retries the push at `at`, with `error` recorded. A newer push is due immediately.
-pub async fn put_off(
+pub async fn retry_later(
     db: impl PgExecutor<'_>,
-    claim: &Claim,
+    claim: &PushClaim,
     at: Timestamp,
     error: Option<&str>,
 ) -> Result<(), sqlx::Error> {
@@ -264,7 +264,12 @@ pub async fn put_off(
 
 /// Releases the lease, and retries the push at `at` without counting an attempt. `reason` tells the project's people
 /// what it waits for. A newer push is due immediately. Returns false when the lease was lost.
-pub async fn wait(db: impl PgExecutor<'_>, claim: &Claim, at: Timestamp, reason: &str) -> Result<bool, sqlx::Error> {
+pub async fn wait_until(
+    db: impl PgExecutor<'_>,
+    claim: &PushClaim,
+    at: Timestamp,
+    reason: &str,
+) -> Result<bool, sqlx::Error> {
     let waits = sqlx::query!(
         "UPDATE repo_deploys
          SET leased_until = NULL,
@@ -283,7 +288,7 @@ pub async fn wait(db: impl PgExecutor<'_>, claim: &Claim, at: Timestamp, reason:
 }
 
 /// Releases the lease without recording an attempt, at shutdown or when a newer push has arrived.
-pub async fn give_back(db: impl PgExecutor<'_>, claim: &Claim) -> Result<(), sqlx::Error> {
+pub async fn release_lease(db: impl PgExecutor<'_>, claim: &PushClaim) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "UPDATE repo_deploys SET leased_until = NULL WHERE project_id = $1 AND leased_until = $2",
         claim.project.as_str(),

@@ -41,7 +41,7 @@ pub async fn take_due(
 }
 
 /// Makes every link through the same installation due at `until` at the earliest.
-pub async fn put_off(db: impl PgExecutor<'_>, project: &ProjectId, until: Timestamp) -> Result<(), sqlx::Error> {
+pub async fn postpone(db: impl PgExecutor<'_>, project: &ProjectId, until: Timestamp) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "UPDATE repo_links SET check_head_at = $2
          WHERE installation_id = (SELECT installation_id FROM repo_links WHERE project_id = $1) AND check_head_at < $2",

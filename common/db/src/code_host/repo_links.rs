@@ -9,8 +9,8 @@ use domain::{
 use sqlx::{PgConnection, PgExecutor};
 
 use crate::{
-    audit::Entry,
-    code_host::installations::{self, Seen},
+    audit::NewAuditEntry,
+    code_host::installations::{self, ReportedInstallation},
     permits::{AtLeast, Deploy, Member, ProjectPermit},
 };
 
@@ -31,7 +31,7 @@ pub struct RepoLink {
 #[derive(Debug)]
 pub struct NewLink<'a> {
     /// The installation through which the repository is read.
-    pub installation: &'a Seen,
+    pub installation: &'a ReportedInstallation,
     /// The code host's id of the repository.
     pub repo_id: i64,
     /// `owner/name`.
@@ -79,7 +79,7 @@ pub async fn link(
     if org != project.org_id {
         return Err(LinkError::Gone);
     }
-    installations::remember(conn, link.installation).await?;
+    installations::store(conn, link.installation).await?;
     sqlx::query!("DELETE FROM repo_links WHERE project_id = $1", project.id.as_str()).execute(&mut *conn).await?;
     let linked = sqlx::query!(
         "INSERT INTO repo_links
@@ -113,11 +113,11 @@ pub async fn unlink(
     conn: &mut PgConnection,
     project: &ProjectPermit<impl AtLeast<Member>>,
 ) -> Result<bool, sqlx::Error> {
-    end(conn, &project.id).await
+    end_link(conn, &project.id).await
 }
 
 /// Ends the project's link because the project gets another owner.
-pub async fn end(conn: &mut PgConnection, project: &ProjectId) -> Result<bool, sqlx::Error> {
+pub async fn end_link(conn: &mut PgConnection, project: &ProjectId) -> Result<bool, sqlx::Error> {
     let ended = sqlx::query!("DELETE FROM repo_links WHERE project_id = $1", project.as_str()).execute(conn).await?;
     Ok(ended.rows_affected() == 1)
 }
@@ -163,7 +163,7 @@ pub async fn rename_owner(conn: &mut PgConnection, installation: i64, from: &str
 
 /// Moves a repository to another account's installation. Links of orgs that share that installation continue; all
 /// others end, because nobody has shown that they may read the repository there.
-pub async fn transfer(conn: &mut PgConnection, repo_id: i64, installation: i64) -> Result<Vec<Ended>, sqlx::Error> {
+pub async fn transfer(conn: &mut PgConnection, repo_id: i64, installation: i64) -> Result<Vec<EndedLink>, sqlx::Error> {
     sqlx::query!(
         "UPDATE repo_links l SET installation_id = s.installation_id
          FROM installation_shares s
@@ -174,7 +174,7 @@ pub async fn transfer(conn: &mut PgConnection, repo_id: i64, installation: i64) 
     .execute(&mut *conn)
     .await?;
     sqlx::query_as!(
-        Ended,
+        EndedLink,
         r#"WITH ended AS (DELETE FROM repo_links WHERE repo_id = $1 AND installation_id <> $2 RETURNING project_id)
            SELECT p.id AS project, p.name, COALESCE(p.org_id, p.user_id) AS "owner!: ::domain::Account",
                   p.org_id AS org, o.name AS "org_name?"
@@ -188,7 +188,7 @@ pub async fn transfer(conn: &mut PgConnection, repo_id: i64, installation: i64) 
 
 /// A link that ended without anybody unlinking it.
 #[derive(Debug)]
-pub struct Ended {
+pub struct EndedLink {
     project: ProjectId,
     name: ProjectName,
     owner: Account,
@@ -196,10 +196,11 @@ pub struct Ended {
     org_name: Option<OrgName>,
 }
 
-impl Ended {
+impl EndedLink {
     /// Returns the audit log entry.
-    pub fn entry(&self) -> Entry {
-        let entry = Entry::of_personal(Action::RepoUnlink, self.owner.clone(), &self.project, &self.name);
+    pub fn entry(&self) -> NewAuditEntry {
+        let entry =
+            NewAuditEntry::for_personal_project(Action::RepoUnlink, self.owner.clone(), &self.project, &self.name);
         match self.org.as_ref().zip(self.org_name.as_ref()) {
             Some((id, name)) => entry.in_org(id, name),
             None => entry,
@@ -208,14 +209,14 @@ impl Ended {
 }
 
 /// Ends links, optionally only those through an installation, of an org's projects, or to some repositories.
-pub async fn end_all(
+pub async fn end_links(
     conn: &mut PgConnection,
     installation: Option<i64>,
     org: Option<&OrgId>,
     repo_ids: Option<&[i64]>,
-) -> Result<Vec<Ended>, sqlx::Error> {
+) -> Result<Vec<EndedLink>, sqlx::Error> {
     sqlx::query_as!(
-        Ended,
+        EndedLink,
         r#"WITH ended AS (
                DELETE FROM repo_links
                WHERE ($1::bigint IS NULL OR installation_id = $1) AND ($2::text IS NULL OR org_id = $2)

@@ -4,8 +4,8 @@ use domain::{Timestamp, role::Role};
 use sqlx::PgConnection;
 
 use super::{
-    installations::{self, Seen},
-    repo_links::{self, Ended},
+    installations::{self, ReportedInstallation},
+    repo_links::{self, EndedLink},
 };
 use crate::permits::{AtLeast, Member, OrgPermit};
 
@@ -27,10 +27,10 @@ pub enum ShareError {
 pub async fn share(
     conn: &mut PgConnection,
     org: &OrgPermit<impl AtLeast<Member>>,
-    seen: &Seen,
+    seen: &ReportedInstallation,
     now: Timestamp,
 ) -> Result<bool, ShareError> {
-    installations::remember(conn, seen).await?;
+    installations::store(conn, seen).await?;
     let inserted = sqlx::query!(
         "INSERT INTO installation_shares (installation_id, org_id, shared_by, shared_at) VALUES ($1, $2, $3, $4)
          ON CONFLICT (installation_id) DO NOTHING",
@@ -73,7 +73,7 @@ pub async fn unshare(
     conn: &mut PgConnection,
     org: &OrgPermit<impl AtLeast<Member>>,
     id: i64,
-) -> Result<Vec<Ended>, UnshareError> {
+) -> Result<Vec<EndedLink>, UnshareError> {
     // Lock the share, so that nobody links to it meanwhile.
     let shared_by = sqlx::query_scalar!(
         "SELECT shared_by FROM installation_shares
@@ -87,7 +87,7 @@ pub async fn unshare(
     if shared_by != *org.user() && org.role() < Role::Admin {
         return Err(UnshareError::Role);
     }
-    let unlinked = repo_links::end_all(&mut *conn, Some(id), Some(&org.id), None).await?;
+    let unlinked = repo_links::end_links(&mut *conn, Some(id), Some(&org.id), None).await?;
     sqlx::query!("DELETE FROM installation_shares WHERE installation_id = $1", id).execute(conn).await?;
     Ok(unlinked)
 }

@@ -7,7 +7,7 @@ use sqlx::{PgConnection, PgExecutor};
 /// repetition waits for the first to finish.
 ///
 /// The delivery's id is in a header that the signature does not cover, so the body is deduplicated as well.
-pub async fn note(
+pub async fn record(
     conn: &mut PgConnection,
     id: &str,
     body_sha256: &[u8; 32],

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use domain::{Position, Timestamp};
+use domain::{ChangePosition, Timestamp};
 use sqlx::{PgConnection, PgExecutor};
 
 /// The time for which an unacknowledged loss is shown.
@@ -15,7 +15,7 @@ pub const SHOWN: i64 = 20;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LostChanges {
     /// The newest position of the database that lacks them, when the edge noticed.
-    pub newest: Position,
+    pub newest: ChangePosition,
     /// The number of the first lost change.
     pub first_seq: i64,
     /// The number of the last lost change.
@@ -26,7 +26,7 @@ pub struct LostChanges {
 
 /// The combined reports of all edges about one loss: the widest range, and every remembered subject.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Loss {
+pub struct ChangeLoss {
     /// The epoch that lacks the changes.
     pub epoch: String,
     /// The number of the newest change in the database, according to the first report.
@@ -42,7 +42,7 @@ pub struct Loss {
 }
 
 /// Records an edge's report of lost changes.
-pub async fn note(db: impl PgExecutor<'_>, edge: &str, lost: &LostChanges) -> Result<(), sqlx::Error> {
+pub async fn record(db: impl PgExecutor<'_>, edge: &str, lost: &LostChanges) -> Result<(), sqlx::Error> {
     let LostChanges { newest, first_seq, last_seq, subjects } = lost;
     sqlx::query!(
         "SELECT note_lost_changes($1, $2, $3, $4, $5, $6)",
@@ -59,9 +59,13 @@ pub async fn note(db: impl PgExecutor<'_>, edge: &str, lost: &LostChanges) -> Re
 }
 
 /// Returns at most `limit` unacknowledged losses recorded since `since`, the latest first.
-pub async fn unacknowledged(db: impl PgExecutor<'_>, since: Timestamp, limit: i64) -> Result<Vec<Loss>, sqlx::Error> {
+pub async fn list_unacknowledged(
+    db: impl PgExecutor<'_>,
+    since: Timestamp,
+    limit: i64,
+) -> Result<Vec<ChangeLoss>, sqlx::Error> {
     sqlx::query_as!(
-        Loss,
+        ChangeLoss,
         r#"SELECT l.epoch, min(l.newest_seq) AS "newest_seq!", min(l.first_seq) AS "first_seq!", max(l.last_seq) AS "last_seq!",
                   COALESCE((SELECT array_agg(DISTINCT subject ORDER BY subject)
                             FROM lost_changes AS same, unnest(same.subjects) AS subject
@@ -78,7 +82,11 @@ pub async fn unacknowledged(db: impl PgExecutor<'_>, since: Timestamp, limit: i6
 
 /// Returns the epochs of losses without a notification to the operator that were recorded longer than `settled` ago, so
 /// that the other edges have reported as well.
-pub async fn untold(db: impl PgExecutor<'_>, settled: Duration, limit: i64) -> Result<Vec<String>, sqlx::Error> {
+pub async fn list_unnotified(
+    db: impl PgExecutor<'_>,
+    settled: Duration,
+    limit: i64,
+) -> Result<Vec<String>, sqlx::Error> {
     sqlx::query_scalar!(
         "SELECT epoch FROM lost_changes WHERE told_at IS NULL
          GROUP BY epoch HAVING min(noted_at) < clock_timestamp() - make_interval(secs => $1) ORDER BY epoch LIMIT $2",
@@ -90,7 +98,7 @@ pub async fn untold(db: impl PgExecutor<'_>, settled: Duration, limit: i64) -> R
 }
 
 /// Marks an epoch's loss as notified. Returns whether an earlier report of it was already notified.
-pub async fn mark_told(conn: &mut PgConnection, epoch: &str, now: Timestamp) -> Result<bool, sqlx::Error> {
+pub async fn mark_notified(conn: &mut PgConnection, epoch: &str, now: Timestamp) -> Result<bool, sqlx::Error> {
     let was_told = sqlx::query_scalar!(
         r#"SELECT EXISTS (SELECT FROM lost_changes WHERE epoch = $1 AND told_at IS NOT NULL) AS "was_told!""#,
         epoch,

@@ -18,7 +18,7 @@ pub enum GrantError {
         /// The role.
         role: String,
         /// The excess rights.
-        excess: Excess,
+        excess: ExcessRights,
     },
     /// The role is this program's own.
     #[error("the role {0} is admin's own (postgres.url); an edge needs another")]
@@ -41,14 +41,14 @@ pub struct EdgeRole {
 
 /// The rights of a role that an edge must not have, and the statements that revoke them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Excess {
+pub struct ExcessRights {
     /// Its attributes and memberships, such as `SUPERUSER`.
     pub what: Vec<String>,
     /// The statements.
     pub statements: Vec<String>,
 }
 
-impl Excess {
+impl ExcessRights {
     /// Returns the statements as they are typed, one after the other.
     pub fn remedies(&self) -> String {
         self.statements.iter().map(|statement| format!("`{statement}`")).collect::<Vec<_>>().join(" and ")
@@ -58,7 +58,7 @@ impl Excess {
 /// Returns the rights of `role` that cannot be granted to an edge; `None` if there are none. They come from its
 /// attributes, from owning the database, or from membership of roles that read or write everything, access the server's
 /// files or programs, have such attributes, or own the tables.
-pub async fn excess(conn: &mut PgConnection, role: &str) -> Result<Option<Excess>, sqlx::Error> {
+pub async fn find_excess_rights(conn: &mut PgConnection, role: &str) -> Result<Option<ExcessRights>, sqlx::Error> {
     let found = sqlx::query!(
         r#"WITH edge AS (SELECT * FROM pg_roles WHERE rolname::text = $1),
                 mighty AS (
@@ -88,7 +88,7 @@ pub async fn excess(conn: &mut PgConnection, role: &str) -> Result<Option<Excess
     .fetch_all(conn)
     .await?;
     let (what, statements): (Vec<_>, Vec<_>) = found.into_iter().map(|row| (row.what, row.statement)).unzip();
-    Ok((!what.is_empty()).then_some(Excess { what, statements }))
+    Ok((!what.is_empty()).then_some(ExcessRights { what, statements }))
 }
 
 /// Returns whether the error says that this connection's role lacks a right.
@@ -118,7 +118,7 @@ pub async fn exists(conn: &mut PgConnection, role: &str) -> Result<bool, sqlx::E
 
 /// Creates a role that logs in with a password, or changes the password of an existing edge role. Postgres receives
 /// only the `verifier` that it would store, because its log could show the password.
-pub async fn make(conn: &mut PgConnection, role: &str, verifier: &str) -> Result<(), GrantError> {
+pub async fn create(conn: &mut PgConnection, role: &str, verifier: &str) -> Result<(), GrantError> {
     let made = sqlx::query_scalar!("SELECT make_edge_role($1, $2)", role, verifier).fetch_one(conn).await;
     made.map(drop)
         .map_err(|error| if is_denied(&error) { GrantError::MayNotMake(role.to_owned()) } else { error.into() })
@@ -127,7 +127,7 @@ pub async fn make(conn: &mut PgConnection, role: &str, verifier: &str) -> Result
 /// Grants a role the rights of an edge, and revokes all others in this schema. Fails if the role has further rights.
 /// Migrations update the rights from then on.
 pub async fn grant(conn: &mut PgConnection, role: &str) -> Result<(), GrantError> {
-    if let Some(excess) = excess(conn, role).await? {
+    if let Some(excess) = find_excess_rights(conn, role).await? {
         return Err(GrantError::MayDoMore { role: role.to_owned(), excess });
     }
     let granted = sqlx::query!("SELECT grant_edge($1)", role).fetch_one(conn).await;
@@ -138,7 +138,7 @@ pub async fn grant(conn: &mut PgConnection, role: &str) -> Result<(), GrantError
 }
 
 /// Updates the rights of every edge role.
-pub(crate) async fn grant_anew(conn: &mut PgConnection) -> Result<(), sqlx::Error> {
+pub(crate) async fn refresh_grants(conn: &mut PgConnection) -> Result<(), sqlx::Error> {
     sqlx::query!("SELECT grant_edges_anew()").fetch_one(conn).await.map(drop)
 }
 

@@ -1,15 +1,15 @@
 //! Changes that the edges must apply, in the order of their commits. See [`domain::changes`].
 
 use domain::{
-    Epoch, Position, Timestamp,
+    ChangePosition, Epoch, Timestamp,
     addresses::HostKey,
-    changes::{RouteChange, Subject, Touched},
+    changes::{ChangeSubject, PendingChange, RouteChange},
 };
 use sqlx::{PgConnection, PgExecutor};
 
-/// The maximum number of changes that one call of [`number`] numbers.
+/// The maximum number of changes that one call of [`number_pending`] numbers.
 pub const NUMBERED_TOGETHER: usize = 1_000;
-/// The number of newest changes that [`numbered`] searches.
+/// The number of newest changes that [`find_numbered`] searches.
 const LOOKED_THROUGH: i64 = 100_000;
 
 /// The id of a recorded change without a number.
@@ -18,19 +18,19 @@ pub struct PendingId(i64);
 
 /// A numbered change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Numbered {
+pub struct NumberedChange {
     /// The id that it was recorded under.
     pub id: PendingId,
     /// The change.
     pub change: RouteChange,
 }
 
-/// Records, in the transaction of the change, that edges must forget the touched subject. After the commit, [`number`]
+/// Records, in the transaction of the change, that edges must forget the touched subject. After the commit, [`number_pending`]
 /// turns it into a [`RouteChange`].
 ///
 /// In admin, only `Change` calls it.
-pub async fn record(conn: &mut PgConnection, touched: Touched, now: Timestamp) -> Result<PendingId, sqlx::Error> {
-    let Touched { subject, hosts } = touched;
+pub async fn record(conn: &mut PgConnection, touched: PendingChange, now: Timestamp) -> Result<PendingId, sqlx::Error> {
+    let PendingChange { subject, hosts } = touched;
     let hosts: Vec<String> = hosts.iter().map(HostKey::label).collect();
     record_names(conn, subject, hosts, now).await
 }
@@ -38,7 +38,7 @@ pub async fn record(conn: &mut PgConnection, touched: Touched, now: Timestamp) -
 /// Records a change like [`record`], for a subject whose hosts are names: those that a certificate covers.
 pub(crate) async fn record_names(
     conn: &mut PgConnection,
-    subject: Subject,
+    subject: ChangeSubject,
     hosts: Vec<String>,
     now: Timestamp,
 ) -> Result<PendingId, sqlx::Error> {
@@ -57,16 +57,16 @@ pub(crate) async fn record_names(
 /// to the edges, even those that other programs recorded.
 ///
 /// A trigger on the counter begins a new epoch when the database's history has changed since the last number.
-pub async fn number(db: impl PgExecutor<'_>) -> Result<Vec<Numbered>, sqlx::Error> {
+pub async fn number_pending(db: impl PgExecutor<'_>) -> Result<Vec<NumberedChange>, sqlx::Error> {
     let rows = sqlx::query!(
-        r#"SELECT pending_id AS "pending_id!", seq AS "seq!", subject AS "subject!: Subject", hosts AS "hosts!",
+        r#"SELECT pending_id AS "pending_id!", seq AS "seq!", subject AS "subject!: ChangeSubject", hosts AS "hosts!",
                   epoch AS "epoch!: Epoch", nonce AS "nonce!"
            FROM number_route_changes($1) ORDER BY seq"#,
         i32::try_from(NUMBERED_TOGETHER).unwrap_or(i32::MAX),
     )
     .fetch_all(db)
     .await?;
-    let numbered = rows.into_iter().map(|row| Numbered {
+    let numbered = rows.into_iter().map(|row| NumberedChange {
         id: PendingId(row.pending_id),
         change: RouteChange {
             seq: row.seq,
@@ -80,7 +80,7 @@ pub async fn number(db: impl PgExecutor<'_>) -> Result<Vec<Numbered>, sqlx::Erro
 }
 
 /// Returns those of the given changes that any program has numbered recently.
-pub async fn numbered(db: impl PgExecutor<'_>, ids: &[PendingId]) -> Result<Vec<Numbered>, sqlx::Error> {
+pub async fn find_numbered(db: impl PgExecutor<'_>, ids: &[PendingId]) -> Result<Vec<NumberedChange>, sqlx::Error> {
     let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
     let rows = sqlx::query!(
         r#"SELECT pending_id AS "pending_id!", seq, subject, hosts, epoch, nonce
@@ -93,7 +93,7 @@ pub async fn numbered(db: impl PgExecutor<'_>, ids: &[PendingId]) -> Result<Vec<
     .await?;
     let numbered = rows.into_iter().map(|row| {
         let (id, epoch) = (PendingId(row.pending_id), Some(row.epoch));
-        Numbered {
+        NumberedChange {
             id,
             change: RouteChange { seq: row.seq, subject: row.subject, hosts: row.hosts, epoch, nonce: row.nonce },
         }
@@ -113,16 +113,16 @@ pub async fn is_any_pending(db: impl PgExecutor<'_>, before: Timestamp) -> Resul
 
 /// The changes of the database from some number on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundChanges {
     /// The position of the newest change.
-    pub newest: Position,
+    pub newest: ChangePosition,
     /// The requested changes, oldest first. If the first one has another number than requested, older ones were pruned.
     pub changes: Vec<RouteChange>,
 }
 
 /// Returns the newest position and, from the same snapshot, at most `limit` changes starting with `seq`, or only the
 /// newest change without a `seq`.
-pub async fn from(db: impl PgExecutor<'_>, seq: Option<i64>, limit: i64) -> Result<Found, sqlx::Error> {
+pub async fn list_from(db: impl PgExecutor<'_>, seq: Option<i64>, limit: i64) -> Result<FoundChanges, sqlx::Error> {
     let rows = sqlx::query!(
         r#"SELECT c.last_seq, c.epoch, r.seq AS "seq?", r.subject AS "subject?", r.hosts AS "hosts?", r.nonce AS "nonce?"
            FROM route_counter c LEFT JOIN route_changes r ON r.seq >= COALESCE($1, c.last_seq)
@@ -133,16 +133,20 @@ pub async fn from(db: impl PgExecutor<'_>, seq: Option<i64>, limit: i64) -> Resu
     .fetch_all(db)
     .await?;
     let first = rows.first().ok_or(sqlx::Error::RowNotFound)?;
-    let newest = Position { epoch: first.epoch.clone(), seq: first.last_seq };
+    let newest = ChangePosition { epoch: first.epoch.clone(), seq: first.last_seq };
     let changes = rows.into_iter().filter_map(|row| {
         let (seq, subject, hosts) = (row.seq?, row.subject?, row.hosts?);
         Some(RouteChange { seq, subject, hosts, epoch: Some(row.epoch), nonce: row.nonce })
     });
-    Ok(Found { newest, changes: changes.collect() })
+    Ok(FoundChanges { newest, changes: changes.collect() })
 }
 
 /// Returns at most `limit` changes committed before `before` that are not marked as sent, oldest first.
-pub async fn unsent(db: impl PgExecutor<'_>, before: Timestamp, limit: i64) -> Result<Vec<RouteChange>, sqlx::Error> {
+pub async fn list_unsent(
+    db: impl PgExecutor<'_>,
+    before: Timestamp,
+    limit: i64,
+) -> Result<Vec<RouteChange>, sqlx::Error> {
     sqlx::query_as!(
         RouteChange,
         "SELECT seq, subject, hosts, epoch, nonce FROM route_changes, route_counter

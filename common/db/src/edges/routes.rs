@@ -2,12 +2,12 @@
 //! whether it has already applied a newer one.
 
 use domain::{
-    Account, DeploymentId, Epoch, OrgId, PayingAccount, Position, ProjectId, Timestamp, UserId,
+    Account, ChangePosition, DeploymentId, Epoch, OrgId, PayingAccount, ProjectId, Timestamp, UserId,
     access::AccessMode,
     addresses::HostKey,
     limits,
     month::Month,
-    site::{Gate, Site, SiteKind, Suspension},
+    site::{Site, SiteGate, SiteKind, Suspension},
 };
 use sqlx::PgPool;
 
@@ -17,26 +17,26 @@ pub struct AsOf<T> {
     /// The value.
     pub value: T,
     /// The changes that the snapshot includes.
-    pub extent: Extent,
+    pub extent: SnapshotExtent,
 }
 
 /// The changes that a snapshot includes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Extent {
+pub struct SnapshotExtent {
     /// The position up to which every change is included.
-    pub position: Position,
+    pub position: ChangePosition,
     /// The number beyond which no change is included; greater than the position's while changes have no number.
     pub end: i64,
 }
 
-impl Extent {
-    pub(crate) fn of((epoch, seq, end): (Epoch, i64, i64)) -> Self {
-        Self { position: Position { epoch, seq }, end }
+impl SnapshotExtent {
+    pub(crate) fn from_columns((epoch, seq, end): (Epoch, i64, i64)) -> Self {
+        Self { position: ChangePosition { epoch, seq }, end }
     }
 }
 
 /// The columns of a [`Site`], all null when there is no project.
-struct Row {
+struct SiteRow {
     epoch: Epoch,
     seq: i64,
     end: i64,
@@ -66,7 +66,7 @@ pub async fn site(pool: &PgPool, key: &HostKey) -> Result<AsOf<Option<Site>>, sq
         HostKey::Domain(name) => (None, None, None, Some(name.as_str()), SiteKind::Live),
     };
     let row = sqlx::query_as!(
-        Row,
+        SiteRow,
         r#"SELECT c.epoch, c.last_seq AS seq, c.last_seq + (EXISTS (SELECT FROM pending_route_changes))::int AS "end!", p.id AS "project?",
                   COALESCE(d.id, p.active_deployment_id) AS "deployment?: DeploymentId",
                   p.active_deployment_id AS "live?: DeploymentId",
@@ -96,17 +96,17 @@ pub async fn site(pool: &PgPool, key: &HostKey) -> Result<AsOf<Option<Site>>, sq
     )
     .fetch_one(pool)
     .await?;
-    let extent = Extent::of((row.epoch.clone(), row.seq, row.end));
+    let extent = SnapshotExtent::from_columns((row.epoch.clone(), row.seq, row.end));
     Ok(AsOf { value: row.into_site(kind), extent })
 }
 
-impl Row {
+impl SiteRow {
     fn into_site(self, kind: SiteKind) -> Option<Site> {
         let gate = match self.access_mode? {
-            AccessMode::Public => Gate::Public,
+            AccessMode::Public => SiteGate::Public,
             // A CHECK constraint requires a hash in this mode; an empty one would match no password anyway.
-            AccessMode::Password => Gate::Password(self.password_hash.unwrap_or_default().into()),
-            AccessMode::Org => Gate::Org(self.org?),
+            AccessMode::Password => SiteGate::Password(self.password_hash.unwrap_or_default().into()),
+            AccessMode::Org => SiteGate::Org(self.org?),
         };
         Some(Site {
             project: self.project?,
@@ -118,14 +118,14 @@ impl Row {
             expires_at: self.expires_at,
             suspended: self.suspended,
             owner: PayingAccount::new(self.owner?, self.creator),
-            bandwidth_used_up: self.bandwidth_used_up.map(Month::containing),
+            bandwidth_used_up: self.bandwidth_used_up.map(Month::from_date),
         })
     }
 }
 
 /// Returns the previous deployments whose fingerprinted assets are still served to open tabs, the last replaced first.
 /// Deployments that went live under another gate than the current one are left out.
-pub async fn recent(
+pub async fn list_recent(
     pool: &PgPool,
     project: &ProjectId,
     now: Timestamp,
@@ -148,7 +148,7 @@ pub async fn recent(
     .fetch_one(pool)
     .await?;
     let ids = row.ids.iter().filter_map(|id| id.parse().ok()).collect();
-    Ok(AsOf { value: ids, extent: Extent::of((row.epoch, row.seq, row.end)) })
+    Ok(AsOf { value: ids, extent: SnapshotExtent::from_columns((row.epoch, row.seq, row.end)) })
 }
 
 /// Returns whether the deployment exists and has files, so that its pack must be in the store.
@@ -172,16 +172,16 @@ pub async fn member(pool: &PgPool, org: &OrgId, user: &UserId) -> Result<AsOf<Op
     )
     .fetch_one(pool)
     .await?;
-    Ok(AsOf { value: row.gate_version, extent: Extent::of((row.epoch, row.seq, row.end)) })
+    Ok(AsOf { value: row.gate_version, extent: SnapshotExtent::from_columns((row.epoch, row.seq, row.end)) })
 }
 
 /// Returns the changes that a snapshot of this moment includes.
-pub async fn newest(pool: &PgPool) -> Result<Extent, sqlx::Error> {
+pub async fn current_extent(pool: &PgPool) -> Result<SnapshotExtent, sqlx::Error> {
     let row = sqlx::query!(
         r#"SELECT epoch, last_seq AS seq, last_seq + (EXISTS (SELECT FROM pending_route_changes))::int AS "end!"
            FROM route_counter"#
     )
     .fetch_one(pool)
     .await?;
-    Ok(Extent::of((row.epoch, row.seq, row.end)))
+    Ok(SnapshotExtent::from_columns((row.epoch, row.seq, row.end)))
 }

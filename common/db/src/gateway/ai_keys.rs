@@ -8,7 +8,7 @@ use domain::{
 };
 use sqlx::{PgPool, types::Json};
 
-use crate::edges::routes::{AsOf, Extent};
+use crate::edges::routes::{AsOf, SnapshotExtent};
 
 /// A working `ai` token.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,5 +67,5 @@ pub async fn find(pool: &PgPool, secret: &TokenHash) -> Result<AsOf<Option<AiKey
         aliases: row.aliases.and_then(|Json(aliases)| aliases.try_into().ok()).unwrap_or_default(),
         is_suspended: row.is_suspended,
     });
-    Ok(AsOf { value, extent: Extent::of((row.epoch, row.seq, row.end)) })
+    Ok(AsOf { value, extent: SnapshotExtent::from_columns((row.epoch, row.seq, row.end)) })
 }

@@ -2,7 +2,7 @@
 
 use domain::{
     CompletionId, Timestamp, TokenId, UserId,
-    usage::{Assumed, Ending, Microcents, TokenKinds, UsageDetails},
+    usage::{AssumedKinds, Ending, Microcents, TokenKinds, UsageDetails},
 };
 use sqlx::PgPool;
 
@@ -34,7 +34,7 @@ pub struct RecordedRequest {
 }
 
 /// Returns at most `rows` completions of a person's own keys since `since` and before `before`, the newest first.
-pub async fn page_of_user(
+pub async fn page_for_user(
     pool: &PgPool,
     user: &UserId,
     since: Timestamp,
@@ -45,7 +45,7 @@ pub async fn page_of_user(
 }
 
 /// Returns at most `rows` completions of an organization's keys since `since` and before `before`, the newest first.
-pub async fn page_of_org(
+pub async fn page_for_org(
     pool: &PgPool,
     org: &OrgPermit<impl AtLeast<Member>>,
     since: Timestamp,
@@ -92,7 +92,7 @@ async fn page(
                 reasoning: row.reasoning_tokens.map(count),
                 images: row.images.map_or(0, count),
             },
-            assumed: Assumed::from(row.assumed.unwrap_or(0)),
+            assumed: AssumedKinds::from(row.assumed.unwrap_or(0)),
             ending: row.ending.and_then(Ending::from_number),
         },
         cost: Microcents(count(row.cost_microcents)),

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use domain::{
     Account, CompletionId, Timestamp, TokenId, UserId,
     month::Month,
-    usage::{Base, DaySpent, Ending, KeySpent, Microcents, Spent, TokenKinds, UsageRow},
+    usage::{AccountUsage, DayUsage, Ending, KeyCost, Microcents, StoredUsage, TokenKinds, UsageRow},
 };
 use sqlx::{PgExecutor, PgPool};
 use time::Date;
@@ -44,7 +44,7 @@ pub struct ModelUsage {
 /// and days of `rows`, except for accounts that another writer has locked, whose rows are skipped.
 ///
 /// It is a single statement with its own commit, so a client that vanishes in the middle leaves no lock behind.
-pub async fn record(pool: &PgPool, rows: &[UsageRow]) -> Result<Vec<DaySpent>, sqlx::Error> {
+pub async fn record(pool: &PgPool, rows: &[UsageRow]) -> Result<Vec<DayUsage>, sqlx::Error> {
     let text = |column: fn(&UsageRow) -> &str| rows.iter().map(|row| column(row).to_owned()).collect::<Vec<_>>();
     let number = |column: fn(&UsageRow) -> u64| rows.iter().map(|row| whole(column(row))).collect::<Vec<_>>();
     let kind = |count: fn(&TokenKinds) -> Option<u64>| {
@@ -80,11 +80,11 @@ pub async fn record(pool: &PgPool, rows: &[UsageRow]) -> Result<Vec<DaySpent>, s
     .await?;
     let spent = recorded.into_iter().filter_map(|sum| {
         let (day_tokens, month_cost) = (count(sum.day_tokens), Microcents(count(sum.month_cost)));
-        let spent = Spent { version: sum.version, day_tokens, month_cost };
+        let spent = AccountUsage { version: sum.version, day_tokens, month_cost };
         let keys = sum.key_tokens.iter().zip(sum.key_costs).filter_map(|(token, cost)| {
-            Some(KeySpent { token: token.parse().ok()?, month_cost: Microcents(count(cost)) })
+            Some(KeyCost { token: token.parse().ok()?, month_cost: Microcents(count(cost)) })
         });
-        Some(DaySpent { account: sum.account_id.parse().ok()?, day: sum.day, spent, keys: keys.collect() })
+        Some(DayUsage { account: sum.account_id.parse().ok()?, day: sum.day, spent, keys: keys.collect() })
     });
     Ok(spent.collect())
 }
@@ -98,15 +98,15 @@ pub fn is_refusal(error: &sqlx::Error) -> bool {
 
 /// Returns the usage of an account on the day of `now`, in its month, and in the minute before, for which at most
 /// `per_minute` completions are returned; and the cost of `key` in the month.
-pub async fn base(
+pub async fn find_baseline(
     pool: &PgPool,
     account: &Account,
     key: Option<&TokenId>,
     now: Timestamp,
     per_minute: u64,
-) -> Result<Base, sqlx::Error> {
+) -> Result<StoredUsage, sqlx::Error> {
     let day = now.as_datetime().date();
-    let month = Month::containing(day);
+    let month = Month::from_date(day);
     let first = CompletionId::first_of(now - MINUTE);
     if key.is_some() {
         sum_keys(pool, account, month).await?;
@@ -131,7 +131,7 @@ pub async fn base(
     )
     .fetch_one(pool)
     .await?;
-    Ok(Base {
+    Ok(StoredUsage {
         day,
         version: row.version,
         day_tokens: count(row.day_tokens),
@@ -143,7 +143,7 @@ pub async fn base(
 
 /// Returns at most `rows` accounts after `after` that have completions admitted since `since`, in order, each with the
 /// cost of its completions of the month.
-pub async fn spent_lately(
+pub async fn list_recent_spenders(
     pool: &PgPool,
     month: Month,
     since: Timestamp,
@@ -182,14 +182,14 @@ pub async fn sum_keys(pool: &PgPool, account: &Account, month: Month) -> Result<
 }
 
 /// Returns at most `limit` accounts whose keys are not summed yet.
-pub async fn unsummed(pool: &PgPool, limit: i64) -> Result<Vec<Account>, sqlx::Error> {
+pub async fn list_unsummed(pool: &PgPool, limit: i64) -> Result<Vec<Account>, sqlx::Error> {
     sqlx::query_scalar!("SELECT account_id FROM ai_usage_versions WHERE NOT keys_summed LIMIT $1", limit)
         .fetch_all(pool)
         .await
 }
 
 /// Returns the cost of all an organization's keys in a month.
-pub async fn cost_of_org(
+pub async fn sum_org_cost(
     db: impl PgExecutor<'_>,
     org: &OrgPermit<impl AtLeast<Member>>,
     month: Month,
@@ -207,38 +207,38 @@ pub async fn cost_of_org(
 }
 
 /// Returns the usage of a person's own keys in a month, by model.
-pub async fn of_user(pool: &PgPool, user: &UserId, month: Month) -> Result<Vec<ModelUsage>, sqlx::Error> {
-    of_account(pool, user.as_str(), month).await
+pub async fn list_for_user(pool: &PgPool, user: &UserId, month: Month) -> Result<Vec<ModelUsage>, sqlx::Error> {
+    list_for_account(pool, user.as_str(), month).await
 }
 
 /// Returns the usage of an organization's keys in a month, by model.
-pub async fn of_org<L: AtLeast<Member>>(
+pub async fn list_for_org<L: AtLeast<Member>>(
     pool: &PgPool,
     org: &OrgPermit<L>,
     month: Month,
 ) -> Result<Vec<ModelUsage>, sqlx::Error> {
-    of_account(pool, org.id.as_str(), month).await
+    list_for_account(pool, org.id.as_str(), month).await
 }
 
 /// Returns the usage of a person's own keys on each day of a month, by day and model.
-pub async fn days_of_user(
+pub async fn list_days_for_user(
     pool: &PgPool,
     user: &UserId,
     month: Month,
 ) -> Result<BTreeMap<Date, Vec<ModelUsage>>, sqlx::Error> {
-    days_of_account(pool, user.as_str(), month).await
+    list_days_for_account(pool, user.as_str(), month).await
 }
 
 /// Returns the usage of an organization's keys on each day of a month, by day and model.
-pub async fn days_of_org<L: AtLeast<Member>>(
+pub async fn list_days_for_org<L: AtLeast<Member>>(
     pool: &PgPool,
     org: &OrgPermit<L>,
     month: Month,
 ) -> Result<BTreeMap<Date, Vec<ModelUsage>>, sqlx::Error> {
-    days_of_account(pool, org.id.as_str(), month).await
+    list_days_for_account(pool, org.id.as_str(), month).await
 }
 
-async fn days_of_account(
+async fn list_days_for_account(
     pool: &PgPool,
     account: &str,
     month: Month,
@@ -270,7 +270,7 @@ async fn days_of_account(
     Ok(days)
 }
 
-async fn of_account(pool: &PgPool, account: &str, month: Month) -> Result<Vec<ModelUsage>, sqlx::Error> {
+async fn list_for_account(pool: &PgPool, account: &str, month: Month) -> Result<Vec<ModelUsage>, sqlx::Error> {
     let rows = sqlx::query!(
         r#"SELECT model, sum(requests)::bigint AS "requests!", sum(prompt_tokens)::bigint AS "prompt_tokens!",
                   sum(completion_tokens)::bigint AS "completion_tokens!", sum(cached_tokens)::bigint AS "cached_tokens!",

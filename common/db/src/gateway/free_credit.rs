@@ -39,7 +39,7 @@ pub async fn draw(
 }
 
 /// Returns the month's cost of all organizations that share the credit with `org`, including itself and deleted ones.
-pub async fn spent_together(pool: &PgPool, org: &OrgId, month: Month) -> Result<Microcents, sqlx::Error> {
+pub async fn sum_shared_cost(pool: &PgPool, org: &OrgId, month: Month) -> Result<Microcents, sqlx::Error> {
     let since: Timestamp = month.start();
     let cost = sqlx::query_scalar!(
         r#"SELECT COALESCE(sum(cost_microcents), 0)::bigint AS "cost!" FROM ai_usage_days

@@ -6,7 +6,7 @@ use sqlx::{PgConnection, PgExecutor, types::Json};
 use crate::permits::{Admin, AtLeast, LockedOrg, Member, OrgPermit};
 
 /// Returns a person's aliases.
-pub async fn of_user(db: impl PgExecutor<'_>, user: &UserId) -> Result<ModelAliases, sqlx::Error> {
+pub async fn find_for_user(db: impl PgExecutor<'_>, user: &UserId) -> Result<ModelAliases, sqlx::Error> {
     let found = sqlx::query_scalar!(
         r#"SELECT ai_aliases AS "aliases?: Json<ModelAliases>" FROM users WHERE id = $1"#,
         user.as_str()
@@ -15,7 +15,7 @@ pub async fn of_user(db: impl PgExecutor<'_>, user: &UserId) -> Result<ModelAlia
 }
 
 /// Returns an org's aliases.
-pub async fn of_org(
+pub async fn find_for_org(
     db: impl PgExecutor<'_>,
     org: &OrgPermit<impl AtLeast<Member>>,
 ) -> Result<ModelAliases, sqlx::Error> {
@@ -27,7 +27,7 @@ pub async fn of_org(
 }
 
 /// Replaces a person's aliases.
-pub async fn set_of_user(conn: &mut PgConnection, user: &UserId, aliases: &ModelAliases) -> Result<(), sqlx::Error> {
+pub async fn set_for_user(conn: &mut PgConnection, user: &UserId, aliases: &ModelAliases) -> Result<(), sqlx::Error> {
     let stored = stored(aliases);
     sqlx::query!("UPDATE users SET ai_aliases = $2 WHERE id = $1", user.as_str(), stored as _)
         .execute(conn)
@@ -36,7 +36,7 @@ pub async fn set_of_user(conn: &mut PgConnection, user: &UserId, aliases: &Model
 }
 
 /// Replaces an org's aliases.
-pub async fn set_of_org(
+pub async fn set_for_org(
     conn: &mut PgConnection,
     org: &LockedOrg<impl AtLeast<Admin>>,
     aliases: &ModelAliases,

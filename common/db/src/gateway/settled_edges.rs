@@ -4,12 +4,12 @@ use domain::Timestamp;
 use sqlx::{PgExecutor, PgPool};
 
 /// Records that all admissions of these edges are recorded ([`ai_usage::record`](super::ai_usage::record)) or released.
-pub async fn note(pool: &PgPool, edges: &[String], now: Timestamp) -> Result<(), sqlx::Error> {
+pub async fn record(pool: &PgPool, edges: &[String], now: Timestamp) -> Result<(), sqlx::Error> {
     sqlx::query!("SELECT note_settled_edges($1, $2)", edges, now as Timestamp).fetch_one(pool).await.map(drop)
 }
 
 /// Returns those of `edges` that have nothing left to settle.
-pub async fn among(pool: &PgPool, edges: &[String]) -> Result<Vec<String>, sqlx::Error> {
+pub async fn filter_settled(pool: &PgPool, edges: &[String]) -> Result<Vec<String>, sqlx::Error> {
     sqlx::query_scalar!("SELECT edge_id FROM settled_edges WHERE edge_id = ANY ($1)", edges).fetch_all(pool).await
 }
 

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use domain::{
     CompletionId, Timestamp, TokenId,
-    usage::{Assumed, Ending},
+    usage::{AssumedKinds, Ending},
 };
 use sqlx::PgPool;
 
 /// The state of the export.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
+pub struct ExportState {
     /// The number of consecutive failures.
     pub failures: i32,
     /// The error of the last failure.
@@ -24,18 +24,18 @@ pub struct Standing {
 
 /// A completion in the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Queued {
+pub struct QueuedCompletion {
     /// The position in the queue.
     pub number: i64,
     /// The completion's id.
     pub id: String,
     /// The usage row; `None` if it was deleted since.
-    pub usage: Option<Recorded>,
+    pub usage: Option<ExportedUsage>,
 }
 
 /// A completion's usage row.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Recorded {
+pub struct ExportedUsage {
     /// The completion.
     pub id: CompletionId,
     /// The id of the person or organization.
@@ -59,7 +59,7 @@ pub struct Recorded {
     /// The number of input images.
     pub images: i64,
     /// The kinds of tokens that were charged at the higher price because the provider did not report them.
-    pub assumed: Assumed,
+    pub assumed: AssumedKinds,
     /// The ending, if recorded.
     pub ending: Option<Ending>,
     /// The cost, in millionths of a cent.
@@ -71,20 +71,20 @@ pub struct Recorded {
 }
 
 /// Begins to queue recorded usage, unless that has begun. Returns the state of the export.
-pub async fn begin(pool: &PgPool, now: Timestamp) -> Result<Standing, sqlx::Error> {
+pub async fn enable(pool: &PgPool, now: Timestamp) -> Result<ExportState, sqlx::Error> {
     sqlx::query!("INSERT INTO usage_export (since, due_at) VALUES ($1, $1) ON CONFLICT DO NOTHING", now as Timestamp)
         .execute(pool)
         .await?;
-    sqlx::query_as!(Standing, "SELECT failures, error, due_at FROM usage_export").fetch_one(pool).await
+    sqlx::query_as!(ExportState, "SELECT failures, error, due_at FROM usage_export").fetch_one(pool).await
 }
 
 /// Returns the state of the export; `None` while it is off.
-pub async fn standing(pool: &PgPool) -> Result<Option<Standing>, sqlx::Error> {
-    sqlx::query_as!(Standing, "SELECT failures, error, due_at FROM usage_export").fetch_optional(pool).await
+pub async fn find_state(pool: &PgPool) -> Result<Option<ExportState>, sqlx::Error> {
+    sqlx::query_as!(ExportState, "SELECT failures, error, due_at FROM usage_export").fetch_optional(pool).await
 }
 
 /// Returns the number of queued completions, counting up to `most`.
-pub async fn waiting(pool: &PgPool, most: i64) -> Result<i64, sqlx::Error> {
+pub async fn count_waiting(pool: &PgPool, most: i64) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM (SELECT FROM usage_export_queue ORDER BY number LIMIT $1) AS queued"#,
         most
@@ -103,7 +103,7 @@ pub async fn is_on(pool: &PgPool) -> Result<bool, sqlx::Error> {
 }
 
 /// Ends the queueing, and deletes at most `limit` queued rows. Returns the number of deleted rows.
-pub async fn end(pool: &PgPool, limit: i64) -> Result<u64, sqlx::Error> {
+pub async fn disable(pool: &PgPool, limit: i64) -> Result<u64, sqlx::Error> {
     sqlx::query!("DELETE FROM usage_export").execute(pool).await?;
     let forgotten = sqlx::query!(
         "DELETE FROM usage_export_queue WHERE id IN (SELECT id FROM usage_export_queue ORDER BY number LIMIT $1)",
@@ -113,7 +113,7 @@ pub async fn end(pool: &PgPool, limit: i64) -> Result<u64, sqlx::Error> {
 }
 
 /// Returns at most `limit` queued completions, the longest queued first.
-pub async fn next(pool: &PgPool, limit: i64) -> Result<Vec<Queued>, sqlx::Error> {
+pub async fn list_next(pool: &PgPool, limit: i64) -> Result<Vec<QueuedCompletion>, sqlx::Error> {
     let rows = sqlx::query!(
         r#"SELECT queued.number AS "number!", queued.id AS "queued_id!", usage.id AS "id?: CompletionId", usage.account_id AS "account?",
                   usage.token_id AS "token?: TokenId", usage.model AS "model?", usage.provider AS "provider?",
@@ -131,7 +131,7 @@ pub async fn next(pool: &PgPool, limit: i64) -> Result<Vec<Queued>, sqlx::Error>
     .await?;
     let queued = rows.into_iter().map(|row| {
         let usage = (|| {
-            Some(Recorded {
+            Some(ExportedUsage {
                 id: row.id?,
                 account: row.account?,
                 token: row.token?,
@@ -143,20 +143,20 @@ pub async fn next(pool: &PgPool, limit: i64) -> Result<Vec<Queued>, sqlx::Error>
                 cache_write_tokens: row.cache_write_tokens,
                 reasoning_tokens: row.reasoning_tokens,
                 images: row.images.unwrap_or(0),
-                assumed: Assumed::from(row.assumed.unwrap_or(0)),
+                assumed: AssumedKinds::from(row.assumed.unwrap_or(0)),
                 ending: row.ending.and_then(Ending::from_number),
                 cost_microcents: row.cost_microcents?,
                 certainty: row.certainty?,
                 at: row.at?,
             })
         })();
-        Queued { number: row.number, id: row.queued_id, usage }
+        QueuedCompletion { number: row.number, id: row.queued_id, usage }
     });
     Ok(queued.collect())
 }
 
 /// Removes sent completions from the queue, unless they were recorded again meanwhile.
-pub async fn sent(pool: &PgPool, queued: &[Queued], now: Timestamp) -> Result<(), sqlx::Error> {
+pub async fn mark_sent(pool: &PgPool, queued: &[QueuedCompletion], now: Timestamp) -> Result<(), sqlx::Error> {
     let (ids, numbers): (Vec<_>, Vec<_>) = queued.iter().map(|queued| (queued.id.clone(), queued.number)).unzip();
     let mut tx = pool.begin().await?;
     sqlx::query!(
@@ -174,7 +174,7 @@ pub async fn sent(pool: &PgPool, queued: &[Queued], now: Timestamp) -> Result<()
 }
 
 /// Records a failure, and schedules the next attempt after `pause`.
-pub async fn failed(pool: &PgPool, error: &str, now: Timestamp, pause: Duration) -> Result<(), sqlx::Error> {
+pub async fn record_failure(pool: &PgPool, error: &str, now: Timestamp, pause: Duration) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "UPDATE usage_export SET failures = failures + 1, error = $1, due_at = $2",
         error,

@@ -5,7 +5,7 @@ use sqlx::PgPool;
 
 /// Creates the partition of a month. Returns the number of its completions that were moved there from the default
 /// partition; `None` when the partition exists, or there are more such completions than may be moved while others wait.
-pub async fn make(pool: &PgPool, month: Month) -> Result<Option<u64>, sqlx::Error> {
+pub async fn create_partition(pool: &PgPool, month: Month) -> Result<Option<u64>, sqlx::Error> {
     let moved = sqlx::query_scalar!("SELECT add_ai_usage_month($1)", month.first_day()).fetch_one(pool).await?;
     Ok(moved.map(i64::unsigned_abs))
 }

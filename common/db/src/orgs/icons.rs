@@ -7,7 +7,7 @@ use crate::permits::{Admin, AtLeast, LockedOrg};
 
 /// An icon to serve.
 #[derive(Debug, Clone)]
-pub struct Icon {
+pub struct OrgIcon {
     /// The organization whose icon it is.
     pub org: OrgId,
     /// The format of the bytes.
@@ -22,7 +22,7 @@ pub struct Icon {
 pub async fn put(
     conn: &mut PgConnection,
     org: &LockedOrg<impl AtLeast<Admin>>,
-    icon: &Icon,
+    icon: &OrgIcon,
     now: Timestamp,
 ) -> Result<(), sqlx::Error> {
     sqlx::query!(
@@ -57,9 +57,9 @@ pub async fn find_version(db: impl PgExecutor<'_>, name: &OrgName) -> Result<Opt
 }
 
 /// Returns the icon of the org called `name`. Icons are public and require no permit.
-pub async fn find(db: impl PgExecutor<'_>, name: &OrgName) -> Result<Option<Icon>, sqlx::Error> {
+pub async fn find(db: impl PgExecutor<'_>, name: &OrgName) -> Result<Option<OrgIcon>, sqlx::Error> {
     sqlx::query_as!(
-        Icon,
+        OrgIcon,
         "SELECT i.org_id AS org, i.format, i.image, i.version
            FROM org_icons i JOIN orgs o ON o.id = i.org_id WHERE o.name = $1",
         name.as_str(),

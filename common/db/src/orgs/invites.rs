@@ -36,7 +36,7 @@ pub struct Invite {
 
 /// The reason an invite was not created.
 #[derive(Debug, thiserror::Error)]
-pub enum CreateError {
+pub enum CreateInviteError {
     /// The org has reached the maximum number of pending invites.
     #[error("too many invites are pending")]
     TooMany,
@@ -48,7 +48,7 @@ pub enum CreateError {
     Db(#[from] sqlx::Error),
 }
 
-impl From<QuotaError> for CreateError {
+impl From<QuotaError> for CreateInviteError {
     fn from(error: QuotaError) -> Self {
         match error {
             QuotaError::Reached(reached) => Self::Quota(reached),
@@ -69,7 +69,7 @@ pub async fn create(
     secret_hash: &[u8; 32],
     plans: &Plans,
     now: Timestamp,
-) -> Result<Invite, CreateError> {
+) -> Result<Invite, CreateInviteError> {
     let pending = sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM invites WHERE org_id = $1 AND ended_at IS NULL AND expires_at > $2"#,
         org.id.as_str(),
@@ -78,7 +78,7 @@ pub async fn create(
     .fetch_one(&mut *conn)
     .await?;
     if pending >= PENDING_INVITES {
-        return Err(CreateError::TooMany);
+        return Err(CreateInviteError::TooMany);
     }
     sqlx::query!(
         "DELETE FROM invites WHERE id IN
@@ -160,7 +160,7 @@ pub async fn revoke(
     .await
 }
 
-pub(crate) async fn revoke_of_sender(
+pub(crate) async fn revoke_by_sender(
     conn: &mut PgConnection,
     org: &OrgId,
     sender: &UserId,
@@ -179,7 +179,7 @@ pub(crate) async fn revoke_of_sender(
 
 /// An invite, as shown to the holder of its link.
 #[derive(Debug, Clone)]
-pub struct Preview {
+pub struct InviteSummary {
     /// The name of the org.
     pub org: OrgName,
     /// The display name of the org.
@@ -198,9 +198,9 @@ pub async fn preview(
     db: impl PgExecutor<'_>,
     secret_hash: &[u8; 32],
     now: Timestamp,
-) -> Result<Option<Preview>, sqlx::Error> {
+) -> Result<Option<InviteSummary>, sqlx::Error> {
     sqlx::query_as!(
-        Preview,
+        InviteSummary,
         r#"SELECT o.name AS org, o.display_name,
                   i.role, u.vcs_login AS "invited_by?", i.expires_at
            FROM invites i JOIN orgs o ON o.id = i.org_id LEFT JOIN users u ON u.id = i.invited_by
@@ -215,7 +215,7 @@ pub async fn preview(
 
 /// The result of accepting an invite.
 #[derive(Debug)]
-pub struct Joined {
+pub struct AcceptedInvite {
     /// The org.
     pub org: Org,
     /// The new member's role.
@@ -226,7 +226,7 @@ pub struct Joined {
 
 /// The reason an invite was not accepted.
 #[derive(Debug, thiserror::Error)]
-pub enum AcceptError {
+pub enum AcceptInviteError {
     /// The invite is unknown, accepted, revoked or expired, or its sender is suspended.
     #[error("no such invite")]
     NotFound,
@@ -241,7 +241,7 @@ pub enum AcceptError {
     Db(#[from] sqlx::Error),
 }
 
-impl From<QuotaError> for AcceptError {
+impl From<QuotaError> for AcceptInviteError {
     fn from(error: QuotaError) -> Self {
         match error {
             QuotaError::Reached(reached) => Self::Quota(reached),
@@ -257,16 +257,16 @@ pub async fn accept(
     user: &UserId,
     plans: &Plans,
     now: Timestamp,
-) -> Result<Joined, AcceptError> {
+) -> Result<AcceptedInvite, AcceptInviteError> {
     let found = sqlx::query_scalar!(
         "SELECT org_id FROM invites
            WHERE secret_hash = $1 AND ended_at IS NULL AND expires_at > $2",
         secret_hash,
         now,
     );
-    let org_id = found.fetch_optional(&mut *conn).await?.ok_or(AcceptError::NotFound)?;
+    let org_id = found.fetch_optional(&mut *conn).await?.ok_or(AcceptInviteError::NotFound)?;
     // Lock the org before the invite, as everywhere.
-    permits::lock_row(&mut *conn, &org_id).await?.ok_or(AcceptError::NotFound)?;
+    permits::lock_row(&mut *conn, &org_id).await?.ok_or(AcceptInviteError::NotFound)?;
     let row = sqlx::query!(
         r#"SELECT o.name, o.display_name, p.version AS "icon?",
                   o.created_at, i.id AS invite, i.role AS invited,
@@ -281,14 +281,14 @@ pub async fn accept(
     )
     .fetch_optional(&mut *conn)
     .await?
-    .ok_or(AcceptError::NotFound)?;
+    .ok_or(AcceptInviteError::NotFound)?;
     let org =
         Org { id: org_id, name: row.name, display_name: row.display_name, icon: row.icon, created_at: row.created_at };
     let invited = Role::from(row.invited);
     match row.role {
-        Some(role) if role >= invited => return Ok(Joined { org, role, invite: None }),
+        Some(role) if role >= invited => return Ok(AcceptedInvite { org, role, invite: None }),
         Some(_) => membership::write_role(&mut *conn, &org.id, user, invited).await?,
-        None if row.members >= ORG_MEMBERS => return Err(AcceptError::Full),
+        None if row.members >= ORG_MEMBERS => return Err(AcceptInviteError::Full),
         None => {
             let allowance = plan::allowance(&mut *conn, plans, &Account::Org(org.id.clone())).await?;
             quotas::members(&mut *conn, &org.id, &allowance).await?;
@@ -303,7 +303,7 @@ pub async fn accept(
     )
     .execute(conn)
     .await?;
-    Ok(Joined { org, role: invited, invite: Some(row.invite) })
+    Ok(AcceptedInvite { org, role: invited, invite: Some(row.invite) })
 }
 
 /// Deletes at most `limit` invites that expired before `before`, and returns their number.

@@ -13,18 +13,18 @@ use sqlx::{PgConnection, PgExecutor};
 use super::{membership, org::Org};
 use crate::{
     billing::{plan, subscriptions},
-    names::{self, Name},
-    permits::{Admin, AtLeast, Level, LockedOrg, OrgPermit, Owner},
+    names::{self, ReservedName},
+    permits::{Admin, AtLeast, LockedOrg, OrgPermit, Owner, PermitLevel},
     projects::{
         deleted,
-        suspension::{self, Suspended},
+        suspension::{self, SuspendedError},
     },
     quotas::{self, QuotaError},
     sign_in::users::User,
 };
 
 /// Returns the number of the org's projects.
-pub async fn count_projects(db: impl PgExecutor<'_>, org: &OrgPermit<impl Level>) -> Result<i64, sqlx::Error> {
+pub async fn count_projects(db: impl PgExecutor<'_>, org: &OrgPermit<impl PermitLevel>) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar!(r#"SELECT count(*) AS "count!" FROM projects WHERE org_id = $1"#, org.id.as_str())
         .fetch_one(db)
         .await
@@ -32,7 +32,7 @@ pub async fn count_projects(db: impl PgExecutor<'_>, org: &OrgPermit<impl Level>
 
 /// The reason an org was not created.
 #[derive(Debug, thiserror::Error)]
-pub enum CreateError {
+pub enum CreateOrgError {
     /// The name is in use.
     #[error("the name is taken")]
     NameTaken,
@@ -50,7 +50,7 @@ pub enum CreateError {
     Db(#[from] sqlx::Error),
 }
 
-impl From<QuotaError> for CreateError {
+impl From<QuotaError> for CreateOrgError {
     fn from(error: QuotaError) -> Self {
         match error {
             QuotaError::Reached(reached) => Self::Quota(reached),
@@ -68,12 +68,12 @@ pub async fn create(
     display_name: Option<&DisplayName>,
     plans: &Plans,
     now: Timestamp,
-) -> Result<Org, CreateError> {
-    let allowance = plan::locked(conn, plans, &Account::User(creator.id.clone())).await?;
+) -> Result<Org, CreateOrgError> {
+    let allowance = plan::lock_allowance(conn, plans, &Account::User(creator.id.clone())).await?;
     quotas::orgs(&mut *conn, &creator.id, &allowance).await?;
-    let deleted = count_deleted(&mut *conn, &creator.id, Month::of(now)).await?;
+    let deleted = count_deleted(&mut *conn, &creator.id, Month::from_timestamp(now)).await?;
     if deleted >= i64::from(allowance.limits().orgs) {
-        return Err(CreateError::TooManyDeleted);
+        return Err(CreateOrgError::TooManyDeleted);
     }
     let org = Org {
         id: OrgId::new(now),
@@ -94,10 +94,10 @@ pub async fn create(
     .execute(&mut *conn)
     .await?;
     if inserted.rows_affected() == 0 {
-        return Err(CreateError::NameTaken);
+        return Err(CreateOrgError::NameTaken);
     }
-    if !names::reclaim(&mut *conn, Name::Org(name), &[creator.id.to_string()], now).await? {
-        return Err(CreateError::NameKept);
+    if !names::reclaim(&mut *conn, ReservedName::Org(name), &[creator.id.to_string()], now).await? {
+        return Err(CreateOrgError::NameKept);
     }
     membership::insert(conn, &org.id, &creator.id, Role::Owner, now).await?;
     Ok(org)
@@ -116,7 +116,7 @@ async fn count_deleted(db: impl PgExecutor<'_>, creator: &UserId, month: Month) 
 }
 
 /// Records the deletion of an org, unless it used none of its plan's monthly grants.
-async fn note_deleted(conn: &mut PgConnection, id: &OrgId, now: Timestamp) -> Result<(), sqlx::Error> {
+async fn record_deletion(conn: &mut PgConnection, id: &OrgId, now: Timestamp) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "INSERT INTO deleted_orgs (id, created_by, deleted_at)
          SELECT o.id, o.created_by, $2 FROM orgs o
@@ -125,7 +125,7 @@ async fn note_deleted(conn: &mut PgConnection, id: &OrgId, now: Timestamp) -> Re
                 OR EXISTS (SELECT FROM bandwidth_months b WHERE b.account = o.id AND b.month = $3))",
         id.as_str(),
         now,
-        Month::of(now).first_day(),
+        Month::from_timestamp(now).first_day(),
     )
     .execute(conn)
     .await
@@ -133,7 +133,7 @@ async fn note_deleted(conn: &mut PgConnection, id: &OrgId, now: Timestamp) -> Re
 }
 
 /// Deletes at most `limit` records of orgs deleted before `before`, and returns their number.
-pub async fn forget_deleted(db: impl PgExecutor<'_>, before: Timestamp, limit: i64) -> Result<u64, sqlx::Error> {
+pub async fn delete_records(db: impl PgExecutor<'_>, before: Timestamp, limit: i64) -> Result<u64, sqlx::Error> {
     let forgotten = sqlx::query!(
         "DELETE FROM deleted_orgs WHERE id IN
              (SELECT id FROM deleted_orgs WHERE deleted_at < $1 ORDER BY deleted_at LIMIT $2)",
@@ -163,13 +163,13 @@ pub async fn rename(
 
 /// The reason an org was not deleted.
 #[derive(Debug, thiserror::Error)]
-pub enum DeleteError {
+pub enum DeleteOrgError {
     /// The org has projects.
     #[error("the organization has projects")]
     NotEmpty,
     /// The operator has suspended the org; its members could otherwise continue in another.
     #[error(transparent)]
-    Suspended(#[from] Suspended),
+    Suspended(#[from] SuspendedError),
     /// The org has a subscription that entitles it to a plan.
     #[error("the organization has a subscription")]
     Subscribed,
@@ -178,9 +178,9 @@ pub enum DeleteError {
     Db(#[from] sqlx::Error),
 }
 
-impl DeleteError {
+impl DeleteOrgError {
     /// Maps a violated constraint to [`Self::NotEmpty`]: a project was created after the count.
-    fn of(error: sqlx::Error) -> Self {
+    fn from_db(error: sqlx::Error) -> Self {
         let by_project = error.as_database_error().is_some_and(|e| e.table() == Some("projects"));
         if by_project { Self::NotEmpty } else { error.into() }
     }
@@ -193,19 +193,19 @@ pub async fn delete(
     org: &LockedOrg<impl AtLeast<Owner>>,
     plans: &Plans,
     now: Timestamp,
-) -> Result<(), DeleteError> {
-    if let Some(suspended) = suspension::of_account(&mut *conn, &Account::Org(org.id.clone())).await? {
+) -> Result<(), DeleteOrgError> {
+    if let Some(suspended) = suspension::find_for_account(&mut *conn, &Account::Org(org.id.clone())).await? {
         return Err(suspended.into());
     }
     if count_projects(&mut *conn, org).await? > 0 {
-        return Err(DeleteError::NotEmpty);
+        return Err(DeleteOrgError::NotEmpty);
     }
     // The lock waits for payments that are being settled, which may activate the subscription.
     let subscriptions = subscriptions::lock(&mut *conn, &Account::Org(org.id.clone())).await?;
     for mut subscription in subscriptions {
         match subscription.status {
             SubscriptionStatus::Ended => {}
-            SubscriptionStatus::Active | SubscriptionStatus::PastDue => return Err(DeleteError::Subscribed),
+            SubscriptionStatus::Active | SubscriptionStatus::PastDue => return Err(DeleteOrgError::Subscribed),
             SubscriptionStatus::Pending => {
                 subscription.status = SubscriptionStatus::Ended;
                 (subscription.ended_at, subscription.end_reason) = (Some(now), Some(EndReason::Canceled));
@@ -214,12 +214,12 @@ pub async fn delete(
             }
         }
     }
-    names::retire_of_org(&mut *conn, &org.id, &org.name, plans, now).await?;
-    note_deleted(&mut *conn, &org.id, now).await?;
-    deleted::forget_of_org(&mut *conn, &org.id, now).await?;
+    names::retire_org_name(&mut *conn, &org.id, &org.name, plans, now).await?;
+    record_deletion(&mut *conn, &org.id, now).await?;
+    deleted::forget_for_org(&mut *conn, &org.id, now).await?;
     sqlx::query!("DELETE FROM orgs WHERE id = $1", org.id.as_str())
         .execute(conn)
         .await
         .map(drop)
-        .map_err(DeleteError::of)
+        .map_err(DeleteOrgError::from_db)
 }

@@ -4,11 +4,11 @@ use domain::{OrgId, Timestamp, UserId, limits::ORG_MEMBERS, role::Role};
 use sqlx::{PgConnection, PgExecutor};
 
 use super::{invites, membership};
-use crate::permits::{AtLeast, Level, LockedOrg, OrgPermit, Owner};
+use crate::permits::{AtLeast, LockedOrg, OrgPermit, Owner, PermitLevel};
 
 /// A member, as shown to other members.
 #[derive(Debug, Clone)]
-pub struct MemberRow {
+pub struct OrgMember {
     /// The person.
     pub user: UserId,
     /// The code host's login.
@@ -23,7 +23,7 @@ pub struct MemberRow {
 macro_rules! select_members {
     ($rest:literal, $($argument:expr),* $(,)?) => {
         sqlx::query_as!(
-            MemberRow,
+            OrgMember,
             "SELECT u.id AS user, u.vcs_login AS login, m.role, m.joined_at
              FROM org_members m JOIN users u ON u.id = m.user_id
              " + $rest,
@@ -33,7 +33,7 @@ macro_rules! select_members {
 }
 
 /// Returns the org's members in order of joining.
-pub async fn list(db: impl PgExecutor<'_>, org: &OrgPermit<impl Level>) -> Result<Vec<MemberRow>, sqlx::Error> {
+pub async fn list(db: impl PgExecutor<'_>, org: &OrgPermit<impl PermitLevel>) -> Result<Vec<OrgMember>, sqlx::Error> {
     select_members!("WHERE m.org_id = $1 ORDER BY m.joined_at, u.id LIMIT $2", org.id.as_str(), ORG_MEMBERS,)
         .fetch_all(db)
         .await
@@ -43,9 +43,9 @@ pub async fn list(db: impl PgExecutor<'_>, org: &OrgPermit<impl Level>) -> Resul
 /// have it until the first signs in again; the newer account is returned.
 pub async fn find(
     db: impl PgExecutor<'_>,
-    org: &OrgPermit<impl Level>,
+    org: &OrgPermit<impl PermitLevel>,
     login: &str,
-) -> Result<Option<MemberRow>, sqlx::Error> {
+) -> Result<Option<OrgMember>, sqlx::Error> {
     select_members!(
         "WHERE m.org_id = $1 AND lower(u.vcs_login) = lower($2) ORDER BY u.id DESC LIMIT 1",
         org.id.as_str(),
@@ -57,7 +57,7 @@ pub async fn find(
 
 /// The reason a membership was not changed.
 #[derive(Debug, thiserror::Error)]
-pub enum ChangeError {
+pub enum ChangeMemberError {
     /// The org would have no owner.
     #[error("the organization would have no owner")]
     LastOwner,
@@ -70,16 +70,16 @@ pub enum ChangeError {
 pub async fn set_role(
     conn: &mut PgConnection,
     org: &LockedOrg<impl AtLeast<Owner>>,
-    member: &MemberRow,
+    member: &OrgMember,
     role: Role,
     now: Timestamp,
-) -> Result<(), ChangeError> {
+) -> Result<(), ChangeMemberError> {
     if role != Role::Owner {
-        keep_an_owner(&mut *conn, &org.id, member).await?;
+        ensure_other_owner(&mut *conn, &org.id, member).await?;
     }
     membership::write_role(&mut *conn, &org.id, &member.user, role).await?;
     if role < Role::Admin {
-        invites::revoke_of_sender(conn, &org.id, &member.user, now).await?;
+        invites::revoke_by_sender(conn, &org.id, &member.user, now).await?;
     }
     Ok(())
 }
@@ -87,21 +87,21 @@ pub async fn set_role(
 /// Ends a membership. The caller checks whether the actor may do so: see `DELETE /orgs/:name/members/:login`.
 pub async fn remove(
     conn: &mut PgConnection,
-    org: &LockedOrg<impl Level>,
-    member: &MemberRow,
+    org: &LockedOrg<impl PermitLevel>,
+    member: &OrgMember,
     now: Timestamp,
-) -> Result<(), ChangeError> {
-    keep_an_owner(&mut *conn, &org.id, member).await?;
+) -> Result<(), ChangeMemberError> {
+    ensure_other_owner(&mut *conn, &org.id, member).await?;
     sqlx::query!("DELETE FROM org_members WHERE org_id = $1 AND user_id = $2", org.id.as_str(), member.user.as_str(),)
         .execute(&mut *conn)
         .await?;
     // Otherwise they could come back by an invite of their own.
-    invites::revoke_of_sender(conn, &org.id, &member.user, now).await?;
+    invites::revoke_by_sender(conn, &org.id, &member.user, now).await?;
     Ok(())
 }
 
 /// Fails when `member` is the only owner. The caller holds the org's lock, so that the other owners stay owners.
-async fn keep_an_owner(conn: &mut PgConnection, org: &OrgId, member: &MemberRow) -> Result<(), ChangeError> {
+async fn ensure_other_owner(conn: &mut PgConnection, org: &OrgId, member: &OrgMember) -> Result<(), ChangeMemberError> {
     let others = sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM org_members WHERE org_id = $1 AND role = 'owner' AND user_id <> $2"#,
         org.as_str(),
@@ -109,5 +109,5 @@ async fn keep_an_owner(conn: &mut PgConnection, org: &OrgId, member: &MemberRow)
     )
     .fetch_one(conn)
     .await?;
-    if member.role == Role::Owner && others == 0 { Err(ChangeError::LastOwner) } else { Ok(()) }
+    if member.role == Role::Owner && others == 0 { Err(ChangeMemberError::LastOwner) } else { Ok(()) }
 }

@@ -46,7 +46,7 @@ pub async fn membership(
 }
 
 /// Returns at most `rows` of a user's orgs, with the role in each.
-pub async fn roles_of_user(
+pub async fn list_roles_for_user(
     db: impl PgExecutor<'_>,
     user: &UserId,
     rows: i64,

@@ -12,7 +12,7 @@ pub(crate) mod org;
 pub mod tokens;
 
 pub use self::{
-    lifecycle::{CreateError, DeleteError, count_projects, create, delete, forget_deleted, rename},
-    membership::{Membership, membership, roles_of_user},
+    lifecycle::{CreateOrgError, DeleteOrgError, count_projects, create, delete, delete_records, rename},
+    membership::{Membership, list_roles_for_user, membership},
     org::{Org, find_id, find_name, page},
 };

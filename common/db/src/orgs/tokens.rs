@@ -13,7 +13,7 @@ use sqlx::{PgConnection, PgExecutor};
 use crate::{
     permits::{Admin, AtLeast, LockedOrg, OrgPermit},
     sign_in::{
-        tokens::{LimitChange, LimitError, NewLimits, Revoked, set_limits},
+        tokens::{LimitChange, LimitError, NewLimits, RevokedToken, set_limits},
         users::User,
     },
 };
@@ -41,7 +41,7 @@ pub struct OrgToken {
 
 /// A token to create.
 #[derive(Debug, Clone, Copy)]
-pub struct NewToken<'a> {
+pub struct NewOrgToken<'a> {
     /// The API that the token is for: the gateway, or deployments.
     pub kind: TokenKind,
     /// The label.
@@ -54,7 +54,7 @@ pub struct NewToken<'a> {
 
 /// The reason a token was not created.
 #[derive(Debug, thiserror::Error)]
-pub enum CreateError {
+pub enum CreateOrgTokenError {
     /// The org has reached the maximum number of working tokens.
     #[error("the organization has too many tokens")]
     TooMany,
@@ -68,9 +68,9 @@ pub async fn create(
     conn: &mut PgConnection,
     org: &LockedOrg<impl AtLeast<Admin>>,
     creator: &User,
-    new: NewToken<'_>,
+    new: NewOrgToken<'_>,
     now: Timestamp,
-) -> Result<OrgToken, CreateError> {
+) -> Result<OrgToken, CreateOrgTokenError> {
     let working = sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM tokens WHERE org_id = $1 AND revoked_at IS NULL"#,
         org.id.as_str(),
@@ -78,7 +78,7 @@ pub async fn create(
     .fetch_one(&mut *conn)
     .await?;
     if working >= ORG_TOKENS {
-        return Err(CreateError::TooMany);
+        return Err(CreateOrgTokenError::TooMany);
     }
     sqlx::query!(
         "DELETE FROM tokens WHERE id IN
@@ -122,7 +122,7 @@ pub async fn create(
 macro_rules! select_tokens {
     ($rest:literal, $org:expr, $month:expr $(, $argument:expr)* $(,)?) => {
         sqlx::query_as!(
-            TokenRow,
+            OrgTokenRow,
             r#"SELECT t.id, t.kind, t.label, t.created_at, u.vcs_login AS "created_by?", t.monthly_limit_cents,
                       t.gateway_body_bytes, t.gateway_max_tokens,
                       COALESCE((SELECT k.cost_microcents FROM ai_usage_keys k
@@ -136,7 +136,7 @@ macro_rules! select_tokens {
     };
 }
 
-struct TokenRow {
+struct OrgTokenRow {
     id: TokenId,
     kind: TokenKind,
     label: Option<String>,
@@ -148,9 +148,9 @@ struct TokenRow {
     month_cost: i64,
 }
 
-impl From<TokenRow> for OrgToken {
-    fn from(row: TokenRow) -> Self {
-        let TokenRow { id, kind, label, created_at, created_by, monthly_limit_cents: limit, .. } = row;
+impl From<OrgTokenRow> for OrgToken {
+    fn from(row: OrgTokenRow) -> Self {
+        let OrgTokenRow { id, kind, label, created_at, created_by, monthly_limit_cents: limit, .. } = row;
         let asks = KeyLimits { body_bytes: row.gateway_body_bytes, max_tokens: row.gateway_max_tokens };
         let month_cost = Microcents(row.month_cost.try_into().unwrap_or_default());
         Self { id, kind, label, created_at, created_by, limit, asks, month_cost }
@@ -201,9 +201,9 @@ pub async fn revoke(
     org: &LockedOrg<impl AtLeast<Admin>>,
     id: &TokenId,
     now: Timestamp,
-) -> Result<Option<Revoked>, sqlx::Error> {
+) -> Result<Option<RevokedToken>, sqlx::Error> {
     sqlx::query_as!(
-        Revoked,
+        RevokedToken,
         "UPDATE tokens SET revoked_at = $3 WHERE id = $1 AND org_id = $2 AND revoked_at IS NULL
            RETURNING kind, label",
         id.as_str(),

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use domain::{ProjectId, Timestamp, UserId, limits::PROJECT_RESTORABLE};
 use sqlx::PgExecutor;
 
-use super::{Level, Permit, PermitError, Resource, ResourceKind};
+use super::{Permit, PermitError, PermitLevel, Resource, ResourceKind};
 use crate::projects::deleted::DeletedProject;
 
 impl Resource for DeletedProject {
@@ -17,7 +17,7 @@ impl Resource for DeletedProject {
 pub type DeletedProjectPermit<L> = Permit<DeletedProject, L>;
 
 /// Permits `user` to act on a deleted project as before its deletion.
-pub async fn deleted_project<L: Level>(
+pub async fn deleted_project<L: PermitLevel>(
     db: impl PgExecutor<'_>,
     user: &UserId,
     id: &ProjectId,

@@ -59,12 +59,12 @@ impl<R: Resource, L> Deref for Permit<R, L> {
 /// A permit that was checked again under the row's lock. Until the transaction ends, nobody else changes the row, its
 /// dependents or the actor's role. Created by [`lock`].
 #[derive(Debug)]
-pub struct Locked<R: Resource, L>(Permit<R, L>);
+pub struct LockedPermit<R: Resource, L>(Permit<R, L>);
 
 /// A locked permit for an org, its members, invites and tokens.
-pub type LockedOrg<L> = Locked<Org, L>;
+pub type LockedOrg<L> = LockedPermit<Org, L>;
 
-impl<R: Resource, L> Deref for Locked<R, L> {
+impl<R: Resource, L> Deref for LockedPermit<R, L> {
     type Target = Permit<R, L>;
     fn deref(&self) -> &Permit<R, L> {
         &self.0
@@ -72,7 +72,7 @@ impl<R: Resource, L> Deref for Locked<R, L> {
 }
 
 /// A level of permission.
-pub trait Level: Send + Sync + 'static {
+pub trait PermitLevel: Send + Sync + 'static {
     /// The minimum role for the level, in the org itself or in the project's owning org. The owner of a personal
     /// project has every level.
     const ROLE: Role;
@@ -93,23 +93,23 @@ pub enum Admin {}
 #[derive(Debug)]
 pub enum Owner {}
 
-impl Level for Deploy {
+impl PermitLevel for Deploy {
     const ROLE: Role = Role::Member;
     const DEPLOY_TOKENS: bool = true;
 }
-impl Level for Member {
+impl PermitLevel for Member {
     const ROLE: Role = Role::Member;
 }
-impl Level for Admin {
+impl PermitLevel for Admin {
     const ROLE: Role = Role::Admin;
 }
-impl Level for Owner {
+impl PermitLevel for Owner {
     const ROLE: Role = Role::Owner;
 }
 
 /// A level that includes `L`: with `A: AtLeast<B>`, a permit at level `A` allows everything that one at level `B` does.
-pub trait AtLeast<L>: Level {}
-impl<L: Level> AtLeast<L> for L {}
+pub trait AtLeast<L>: PermitLevel {}
+impl<L: PermitLevel> AtLeast<L> for L {}
 impl AtLeast<Deploy> for Member {}
 impl AtLeast<Deploy> for Admin {}
 impl AtLeast<Deploy> for Owner {}

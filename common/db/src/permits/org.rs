@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use domain::{OrgId, OrgName, UserId, role::Role};
 use sqlx::{PgConnection, PgExecutor};
 
-use super::{Level, Locked, LockedOrg, OrgPermit, Permit, PermitError, Resource, ResourceKind};
+use super::{LockedOrg, LockedPermit, OrgPermit, Permit, PermitError, PermitLevel, Resource, ResourceKind};
 use crate::orgs::org::{Org, select_orgs};
 
 impl Resource for Org {
@@ -33,7 +33,7 @@ impl<L> Permit<Org, L> {
 }
 
 /// Permits `user` to act on the org called `name`.
-pub async fn org<L: Level>(
+pub async fn org<L: PermitLevel>(
     db: impl PgExecutor<'_>,
     user: &UserId,
     name: &OrgName,
@@ -46,7 +46,7 @@ pub async fn org<L: Level>(
     grant(org, user.clone(), role)
 }
 
-fn grant<L: Level>(org: Org, user: UserId, role: Role) -> Result<OrgPermit<L>, PermitError> {
+fn grant<L: PermitLevel>(org: Org, user: UserId, role: Role) -> Result<OrgPermit<L>, PermitError> {
     if role < L::ROLE {
         return Err(PermitError::Role(ResourceKind::Org, L::ROLE));
     }
@@ -55,14 +55,14 @@ fn grant<L: Level>(org: Org, user: UserId, role: Role) -> Result<OrgPermit<L>, P
 
 /// Locks the org until the end of the transaction, and checks again that the actor may act: if two owners demote each
 /// other concurrently, the second is no longer an owner.
-pub async fn lock<L: Level>(conn: &mut PgConnection, permit: OrgPermit<L>) -> Result<LockedOrg<L>, PermitError> {
+pub async fn lock<L: PermitLevel>(conn: &mut PgConnection, permit: OrgPermit<L>) -> Result<LockedOrg<L>, PermitError> {
     let role = lock_role(conn, &permit).await?;
     let Permit { row, actor, .. } = permit;
-    grant(row, actor.user, role).map(Locked)
+    grant(row, actor.user, role).map(LockedPermit)
 }
 
 /// Locks and checks like [`lock`], for an operation that may lock the org again in another transaction.
-pub async fn confirm<L: Level>(conn: &mut PgConnection, permit: &OrgPermit<L>) -> Result<(), PermitError> {
+pub async fn confirm<L: PermitLevel>(conn: &mut PgConnection, permit: &OrgPermit<L>) -> Result<(), PermitError> {
     let role = lock_role(conn, permit).await?;
     if role < L::ROLE { Err(PermitError::Role(ResourceKind::Org, L::ROLE)) } else { Ok(()) }
 }

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use domain::{Account, OrgId, ProjectId, ProjectName, Timestamp, UserId};
 use sqlx::PgExecutor;
 
-use super::{Deploy, Level, Permit, PermitError, ProjectPermit, Resource, ResourceKind};
+use super::{Deploy, Permit, PermitError, PermitLevel, ProjectPermit, Resource, ResourceKind};
 use crate::projects::project::{Project, select_projects};
 
 impl Resource for Project {
@@ -14,7 +14,7 @@ impl Resource for Project {
 }
 
 /// Permits `actor`, a person or an org's deploy token, to act on the project called `name`. An expired share is not found.
-pub async fn project<L: Level>(
+pub async fn project<L: PermitLevel>(
     db: impl PgExecutor<'_>,
     actor: &Account,
     name: &ProjectName,

@@ -1,6 +1,6 @@
 //! The access mode of a project's site.
 
-use domain::{access::AccessMode, changes::Touched};
+use domain::{access::AccessMode, changes::PendingChange};
 use sqlx::PgConnection;
 
 use crate::permits::{AtLeast, Member, ProjectPermit};
@@ -40,7 +40,7 @@ pub async fn set_access(
     conn: &mut PgConnection,
     project: &ProjectPermit<impl AtLeast<Member>>,
     access: NewAccess,
-) -> Result<(AccessMode, Touched), SetAccessError> {
+) -> Result<(AccessMode, PendingChange), SetAccessError> {
     // Lock the row, because the new state depends on the stored one.
     let stored = sqlx::query!(
         "SELECT access_mode, password_hash, org_id FROM projects
@@ -70,5 +70,5 @@ pub async fn set_access(
     )
     .execute(&mut *conn)
     .await?;
-    Ok((mode, Touched::new(&project.id)))
+    Ok((mode, PendingChange::new(&project.id)))
 }

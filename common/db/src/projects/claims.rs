@@ -4,7 +4,7 @@ use domain::{Account, Hostname, ProjectId, Timestamp, UserId, plans::Plans};
 use sqlx::{PgConnection, PgExecutor, PgPool};
 
 use super::{
-    domains::{AttachError, accounts_of, lock_owner},
+    domains::{AttachError, list_claimable_accounts, lock_owner},
     project::{Project, select_projects},
     suspension,
 };
@@ -16,7 +16,7 @@ use crate::{
 
 /// A project's claim to a domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held {
+pub struct DomainHolder {
     /// The project.
     pub project: ProjectId,
     /// The time since which it has had the domain without interruption.
@@ -26,9 +26,9 @@ pub struct Held {
 }
 
 /// Returns the project that has the domain.
-pub async fn holder(db: impl PgExecutor<'_>, domain: &Hostname) -> Result<Option<Held>, sqlx::Error> {
+pub async fn find_holder(db: impl PgExecutor<'_>, domain: &Hostname) -> Result<Option<DomainHolder>, sqlx::Error> {
     sqlx::query_as!(
-        Held,
+        DomainHolder,
         r#"SELECT project_id AS project, created_at AS since, proven_at IS NOT NULL AS "is_proven!"
            FROM custom_domains WHERE domain = $1"#,
         domain.as_str(),
@@ -39,7 +39,7 @@ pub async fn holder(db: impl PgExecutor<'_>, domain: &Hostname) -> Result<Option
 
 /// A domain of another account under the same registered domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Neighbour {
+pub struct NeighbourDomain {
     /// The hostname.
     pub domain: Hostname,
     /// The project that has it.
@@ -50,19 +50,19 @@ pub struct Neighbour {
 
 /// Returns at most `limit` domains of others that are `registered` or under it: their payers do not pay for this
 /// project, and `person` belongs to none of their accounts. Those with a certificate come first, then the oldest.
-pub async fn neighbours(
+pub async fn list_neighbours(
     db: &PgPool,
     project: &ProjectPermit<impl AtLeast<Member>>,
     person: &UserId,
     registered: &str,
     limit: i64,
-) -> Result<Vec<Neighbour>, sqlx::Error> {
-    let accounts = accounts_of(&mut *db.acquire().await?, &project.owner, person).await?;
+) -> Result<Vec<NeighbourDomain>, sqlx::Error> {
+    let accounts = list_claimable_accounts(&mut *db.acquire().await?, &project.owner, person).await?;
     let payer = project.payer();
     // Reversed names of subdomains begin with that of the domain and a dot: a range that ends at the next character.
     let backwards: String = registered.chars().rev().collect();
     sqlx::query_as!(
-        Neighbour,
+        NeighbourDomain,
         "SELECT d.domain, d.project_id AS project, d.created_at AS since
          FROM custom_domains d
               JOIN projects p ON p.id = d.project_id
@@ -86,24 +86,24 @@ pub async fn take_over(
     conn: &mut PgConnection,
     project: &ProjectPermit<impl AtLeast<Member>>,
     domain: &Hostname,
-    (from, person): (&Held, &UserId),
+    (from, person): (&DomainHolder, &UserId),
     plans: &Plans,
     now: Timestamp,
 ) -> Result<Project, AttachError> {
     let owner = lock_owner(&mut *conn, project).await?;
-    if let Some(suspended) = suspension::of_project(&mut *conn, &project.id).await? {
+    if let Some(suspended) = suspension::find_for_project(&mut *conn, &project.id).await? {
         return Err(suspended.into());
     }
     let former = select_projects!("WHERE p.id = $1", from.project.as_str()).fetch_optional(&mut *conn).await?;
     let former = former.ok_or(AttachError::Taken)?;
     // Others with proof may take the domain from a suspended project, perhaps without right to it; its own people may
     // not.
-    if let Some(suspended) = suspension::of_project(&mut *conn, &former.id).await?
-        && (former.owner == owner || is_of(&mut *conn, person, &former.owner).await?)
+    if let Some(suspended) = suspension::find_for_project(&mut *conn, &former.id).await?
+        && (former.owner == owner || is_own_or_member(&mut *conn, person, &former.owner).await?)
     {
         return Err(suspended.into());
     }
-    let allowance = plan::locked(&mut *conn, plans, &owner).await?;
+    let allowance = plan::lock_allowance(&mut *conn, plans, &owner).await?;
     if former.owner != owner {
         quotas::domains(&mut *conn, &owner, 1, &allowance).await?;
     }
@@ -121,7 +121,7 @@ pub async fn take_over(
     if moved.rows_affected() == 0 { Err(AttachError::Taken) } else { Ok(former) }
 }
 
-async fn is_of(conn: &mut PgConnection, person: &UserId, account: &Account) -> Result<bool, sqlx::Error> {
+async fn is_own_or_member(conn: &mut PgConnection, person: &UserId, account: &Account) -> Result<bool, sqlx::Error> {
     sqlx::query_scalar!(
         r#"SELECT $1 = $2 OR EXISTS (SELECT FROM org_members WHERE user_id = $1 AND org_id = $2) AS "is_of!""#,
         person.as_str(),

@@ -6,7 +6,7 @@
 use domain::{
     Account, DeploymentId, Hostname, OrgId, OrgName, ProjectId, ProjectName, Timestamp, UserId,
     addresses::HostKey,
-    changes::Touched,
+    changes::PendingChange,
     limits::{NAME_RETIREMENT, PACK_LEAST_BYTES, PACK_OVERHEAD_BYTES, PROJECT_RESTORABLE},
     names::NewProjectName,
     plans::{LimitReached, PlanLimits, Plans},
@@ -15,11 +15,11 @@ use sqlx::{PgConnection, PgExecutor};
 
 use super::{
     project::{self, Project},
-    suspension::{self, Suspended},
+    suspension::{self, SuspendedError},
 };
 use crate::{
     billing::plan,
-    names::{self, Name},
+    names::{self, ReservedName},
     permits::{Admin, AtLeast, DeletedProjectPermit},
     quotas::{self, QuotaError},
     upkeep::pack_removals,
@@ -52,7 +52,7 @@ impl DeletedProject {
 }
 
 /// Keeps the rows of a project that is being deleted. The caller has locked it.
-pub(super) async fn keep(conn: &mut PgConnection, id: &ProjectId, now: Timestamp) -> Result<(), sqlx::Error> {
+pub(super) async fn store(conn: &mut PgConnection, id: &ProjectId, now: Timestamp) -> Result<(), sqlx::Error> {
     // A pending upload is not kept: it fails when it finds no record.
     sqlx::query!(
         "INSERT INTO deleted_projects
@@ -119,7 +119,7 @@ pub(super) async fn trim(
 }
 
 /// Forgets the restorable projects of an organization that is being deleted. Their pack removals become due.
-pub(crate) async fn forget_of_org(conn: &mut PgConnection, org: &OrgId, now: Timestamp) -> Result<(), sqlx::Error> {
+pub(crate) async fn forget_for_org(conn: &mut PgConnection, org: &OrgId, now: Timestamp) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "WITH forgotten AS (DELETE FROM deleted_projects WHERE org_id = $1 RETURNING deployments)
          UPDATE pack_removals SET next_attempt_at = $2
@@ -173,7 +173,7 @@ pub enum RestoreError {
     NameKept,
     /// The operator has suspended the owner.
     #[error(transparent)]
-    Suspended(#[from] Suspended),
+    Suspended(#[from] SuspendedError),
     /// The owner's plan has no room for the project, its files or its domains.
     #[error(transparent)]
     Quota(#[from] LimitReached),
@@ -193,13 +193,13 @@ impl From<QuotaError> for RestoreError {
 
 /// A project that was restored.
 #[derive(Debug)]
-pub struct Restored {
+pub struct RestoredProject {
     /// The project.
     pub project: Project,
     /// The restored custom domains. Others were taken meanwhile.
     pub domains: Vec<Hostname>,
     /// The subject and hosts for which edges must clear their caches.
-    pub touched: Touched,
+    pub touched: PendingChange,
 }
 
 /// Restores a project for `restorer`, under its former name or `name`, if its owner's plan has room. Domains that
@@ -211,7 +211,7 @@ pub async fn restore(
     name: Option<NewProjectName>,
     plans: &Plans,
     now: Timestamp,
-) -> Result<Restored, RestoreError> {
+) -> Result<RestoredProject, RestoreError> {
     let name = name.map_or_else(|| deleted.name.clone(), ProjectName::from);
     let id = deleted.id.as_str();
     sqlx::query_scalar!(
@@ -222,20 +222,20 @@ pub async fn restore(
     .fetch_optional(&mut *conn)
     .await?
     .ok_or(RestoreError::Gone)?;
-    let allowance = plan::locked(&mut *conn, plans, &deleted.owner).await?;
-    if let Some(suspended) = suspension::of_account(&mut *conn, &deleted.owner).await? {
+    let allowance = plan::lock_allowance(&mut *conn, plans, &deleted.owner).await?;
+    if let Some(suspended) = suspension::find_for_account(&mut *conn, &deleted.owner).await? {
         return Err(suspended.into());
     }
     quotas::projects(&mut *conn, &deleted.owner, &allowance).await?;
     insert_project(&mut *conn, id, &name).await?;
     let accounts = [deleted.owner.to_string(), restorer.to_string()];
-    if !names::reclaim(&mut *conn, Name::Project(&name), &accounts, now).await? {
+    if !names::reclaim(&mut *conn, ReservedName::Project(&name), &accounts, now).await? {
         return Err(RestoreError::NameKept);
     }
     let deployments = insert_deployments(&mut *conn, id).await?;
     let domains = insert_domains(&mut *conn, id, &accounts, now - NAME_RETIREMENT).await?;
     for domain in &domains {
-        names::end_retirement(&mut *conn, Name::Domain(domain)).await?;
+        names::end_retirement(&mut *conn, ReservedName::Domain(domain)).await?;
     }
     insert_rest(&mut *conn, id).await?;
     // The checks include the rows just inserted; an error rolls them back.
@@ -244,14 +244,14 @@ pub async fn restore(
         quotas::domains(&mut *conn, &deleted.owner, 0, &allowance).await?;
     }
     let packs: Vec<String> = deployments.iter().map(DeploymentId::to_string).collect();
-    pack_removals::unqueue(&mut *conn, &packs).await?;
+    pack_removals::dequeue(&mut *conn, &packs).await?;
     sqlx::query!("DELETE FROM traffic_removals WHERE project_id = $1", id).execute(&mut *conn).await?;
     sqlx::query!("DELETE FROM deleted_projects WHERE id = $1", id).execute(&mut *conn).await?;
     let project = project::find(conn, &deleted.id).await?;
     let hosts = domains.iter().cloned().map(HostKey::Domain);
     let permanent: Vec<_> = deployments.iter().filter_map(|deployment| project.deployment_host(deployment)).collect();
-    let touched = Touched::new(&project.id).with_hosts([project.host()]).with_hosts(hosts).with_hosts(permanent);
-    Ok(Restored { project, domains, touched })
+    let touched = PendingChange::new(&project.id).with_hosts([project.host()]).with_hosts(hosts).with_hosts(permanent);
+    Ok(RestoredProject { project, domains, touched })
 }
 
 /// Inserts the project's own row, with a new access version so that visitors must pass its gate again.
@@ -360,7 +360,7 @@ async fn insert_rest(conn: &mut PgConnection, id: &str) -> Result<(), sqlx::Erro
 }
 
 /// Forgets and counts at most `limit` projects that are no longer restorable by both `now` and the clock of Postgres.
-pub async fn forget(db: impl PgExecutor<'_>, now: Timestamp, limit: i64) -> Result<u64, sqlx::Error> {
+pub async fn forget_expired(db: impl PgExecutor<'_>, now: Timestamp, limit: i64) -> Result<u64, sqlx::Error> {
     let forgotten = sqlx::query!(
         "DELETE FROM deleted_projects WHERE id IN
              (SELECT id FROM deleted_projects WHERE deleted_at <= least($1, now()) - make_interval(secs => $2)

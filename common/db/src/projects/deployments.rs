@@ -3,14 +3,14 @@
 
 use domain::{
     Account, DeploymentId, ProjectId, Timestamp,
-    changes::Touched,
+    changes::PendingChange,
     deployment::DeploymentStatus,
     limits::{DEPLOYMENT_KEPT, FAILED_DEPLOYMENTS, PACK_LEAST_BYTES, PACK_OVERHEAD_BYTES},
     plans::{LimitReached, Plans},
 };
 use sqlx::{PgConnection, PgExecutor};
 
-use super::suspension::{self, Suspended};
+use super::suspension::{self, SuspendedError};
 use crate::{
     billing::plan,
     permits::{AtLeast, Deploy, Member, ProjectPermit},
@@ -66,7 +66,7 @@ impl KeptDeployments {
 
 /// The origin of an upload.
 #[derive(Debug, Clone)]
-pub struct Origin {
+pub struct UploadOrigin {
     /// The client that uploads.
     pub cli_version: Option<String>,
     /// The commit it was built from.
@@ -77,7 +77,7 @@ pub struct Origin {
 
 /// The number and size of an upload's files.
 #[derive(Debug, Clone, Copy)]
-pub struct Content {
+pub struct UploadContent {
     /// The number of regular files.
     pub files: u32,
     /// The total size of the extracted files, in bytes.
@@ -86,7 +86,7 @@ pub struct Content {
     pub stored_bytes: u64,
 }
 
-impl Content {
+impl UploadContent {
     /// Returns the bytes that count against the plan: usually the size of the pack on disk.
     pub fn counted_bytes(self) -> u64 {
         self.stored_bytes.saturating_add(PACK_OVERHEAD_BYTES.unsigned_abs()).max(PACK_LEAST_BYTES.unsigned_abs())
@@ -137,7 +137,7 @@ pub async fn find(
 }
 
 /// Returns how far the newest `kept` deployments of a project go back, like [`crate::upkeep::deployments::expire`].
-pub async fn kept(
+pub async fn find_kept(
     db: impl PgExecutor<'_>,
     project: &ProjectPermit<impl AtLeast<Deploy>>,
     kept: u32,
@@ -156,7 +156,7 @@ pub async fn kept(
 }
 
 /// Returns the project's previous deployment before the given one, among those whose files are kept.
-pub async fn made_before(
+pub async fn find_previous(
     db: impl PgExecutor<'_>,
     project: &ProjectPermit<impl AtLeast<Deploy>>,
     id: &DeploymentId,
@@ -179,7 +179,7 @@ pub enum UploadError {
     Gone,
     /// The operator has suspended the project or its owner.
     #[error(transparent)]
-    Suspended(#[from] Suspended),
+    Suspended(#[from] SuspendedError),
     /// The plan of the project's owner has no room for it.
     #[error(transparent)]
     Quota(#[from] LimitReached),
@@ -202,11 +202,11 @@ pub async fn begin(
     conn: &mut PgConnection,
     project: &ProjectPermit<impl AtLeast<Deploy>>,
     id: &DeploymentId,
-    origin: &Origin,
+    origin: &UploadOrigin,
     now: Timestamp,
 ) -> Result<(), UploadError> {
     // Check before anything is received. [`promote`] refuses a project that is suspended later.
-    if let Some(suspended) = suspension::of_project(&mut *conn, &project.id).await? {
+    if let Some(suspended) = suspension::find_for_project(&mut *conn, &project.id).await? {
         return Err(suspended.into());
     }
     // Select from the project, so that a concurrent deletion yields no row instead of a foreign key violation.
@@ -258,15 +258,15 @@ pub async fn promote(
     conn: &mut PgConnection,
     project: &ProjectPermit<impl AtLeast<Deploy>>,
     id: &DeploymentId,
-    content: Content,
+    content: UploadContent,
     plans: &Plans,
     now: Timestamp,
-) -> Result<Touched, UploadError> {
+) -> Result<PendingChange, UploadError> {
     let Some(owner) = lock_project(conn, &project.id).await? else { return Err(UploadError::Gone) };
-    if let Some(suspended) = suspension::of_project(&mut *conn, &project.id).await? {
+    if let Some(suspended) = suspension::find_for_project(&mut *conn, &project.id).await? {
         return Err(suspended.into());
     }
-    let allowance = plan::locked(conn, plans, &owner).await?;
+    let allowance = plan::lock_allowance(conn, plans, &owner).await?;
     quotas::stored_bytes(&mut *conn, &owner, content.counted_bytes(), &allowance).await?;
     quotas::deleted_bytes(&mut *conn, &owner, &allowance, now).await?;
     let kept = plan::kept_deployments(conn, plans, &owner).await?;
@@ -299,7 +299,7 @@ pub enum ActivateError {
     NotActivatable(DeploymentStatus),
     /// The operator has suspended the project or its owner.
     #[error(transparent)]
-    Suspended(#[from] Suspended),
+    Suspended(#[from] SuspendedError),
     /// A database error.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
@@ -311,9 +311,9 @@ pub async fn activate(
     project: &ProjectPermit<impl AtLeast<Deploy>>,
     id: &DeploymentId,
     now: Timestamp,
-) -> Result<Touched, ActivateError> {
+) -> Result<PendingChange, ActivateError> {
     lock_project(conn, &project.id).await?;
-    if let Some(suspended) = suspension::of_project(&mut *conn, &project.id).await? {
+    if let Some(suspended) = suspension::find_for_project(&mut *conn, &project.id).await? {
         return Err(suspended.into());
     }
     let status = status(conn, &project.id, id).await?.ok_or(ActivateError::NotFound)?;
@@ -325,7 +325,7 @@ pub async fn activate(
 
 /// The reason a deployment was not deleted.
 #[derive(Debug, thiserror::Error)]
-pub enum DeleteError {
+pub enum DeleteDeploymentError {
     /// The project has no such deployment.
     #[error("no such deployment")]
     NotFound,
@@ -334,7 +334,7 @@ pub enum DeleteError {
     Live,
     /// The operator has suspended the project or its owner.
     #[error(transparent)]
-    Suspended(#[from] Suspended),
+    Suspended(#[from] SuspendedError),
     /// A database error.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
@@ -347,13 +347,13 @@ pub async fn delete(
     project: &ProjectPermit<impl AtLeast<Member>>,
     id: &DeploymentId,
     now: Timestamp,
-) -> Result<Touched, DeleteError> {
+) -> Result<PendingChange, DeleteDeploymentError> {
     lock_project(conn, &project.id).await?;
-    if let Some(suspended) = suspension::of_project(&mut *conn, &project.id).await? {
+    if let Some(suspended) = suspension::find_for_project(&mut *conn, &project.id).await? {
         return Err(suspended.into());
     }
-    if status(conn, &project.id, id).await?.ok_or(DeleteError::NotFound)? == DeploymentStatus::Live {
-        return Err(DeleteError::Live);
+    if status(conn, &project.id, id).await?.ok_or(DeleteDeploymentError::NotFound)? == DeploymentStatus::Live {
+        return Err(DeleteDeploymentError::Live);
     }
     let counted_bytes = sqlx::query_scalar!(
         r#"DELETE FROM deployments WHERE id = $1
@@ -365,9 +365,9 @@ pub async fn delete(
     )
     .fetch_one(&mut *conn)
     .await?;
-    let deleted = pack_removals::Deleted { id: id.clone(), counted_bytes };
+    let deleted = pack_removals::DeletedPack { id: id.clone(), counted_bytes };
     pack_removals::queue(conn, &project.id, &[deleted], now).await?;
-    Ok(Touched::new(&project.id).with_hosts(project.deployment_host(id)))
+    Ok(PendingChange::new(&project.id).with_hosts(project.deployment_host(id)))
 }
 
 /// Deletes an upload that turned out to repeat an earlier one.
@@ -408,7 +408,7 @@ async fn go_live<L>(
     project: &ProjectPermit<L>,
     id: &DeploymentId,
     now: Timestamp,
-) -> Result<Touched, sqlx::Error> {
+) -> Result<PendingChange, sqlx::Error> {
     // In this order, because a project never has two live deployments (`deployments_one_live`).
     sqlx::query!(
         "UPDATE deployments SET status = 'superseded', superseded_at = $3
@@ -430,5 +430,5 @@ async fn go_live<L>(
     sqlx::query!("UPDATE projects SET active_deployment_id = $2 WHERE id = $1", project.id.as_str(), id.as_str(),)
         .execute(&mut *conn)
         .await?;
-    Ok(Touched::new(&project.id).with_hosts([project.host()]).with_hosts(project.deployment_host(id)))
+    Ok(PendingChange::new(&project.id).with_hosts([project.host()]).with_hosts(project.deployment_host(id)))
 }

@@ -10,12 +10,12 @@ use sqlx::{PgConnection, PgExecutor};
 
 use super::{
     claims,
-    suspension::{self, Suspended},
+    suspension::{self, SuspendedError},
 };
 use crate::{
     billing::plan,
     certificates::orders::OrderStatus,
-    names::{self, Name},
+    names::{self, ReservedName},
     permits::{AtLeast, Deploy, Member, ProjectPermit},
     quotas::{self, QuotaError},
 };
@@ -45,11 +45,11 @@ pub async fn list(
     project: &ProjectPermit<impl AtLeast<Deploy>>,
     now: Timestamp,
 ) -> Result<Vec<CustomDomain>, sqlx::Error> {
-    let domains = of_projects(db, &[project.id.as_str()], now).await?;
+    let domains = list_for_projects(db, &[project.id.as_str()], now).await?;
     Ok(domains.into_iter().map(|(_, domain)| domain).collect())
 }
 
-pub(super) async fn of_projects(
+pub(super) async fn list_for_projects(
     db: impl PgExecutor<'_>,
     projects: &[&str],
     now: Timestamp,
@@ -113,7 +113,7 @@ pub async fn is_attached(
 }
 
 /// Returns the owner of the project that has the domain; `None` when no project has it.
-pub async fn owner(db: impl PgExecutor<'_>, domain: &Hostname) -> Result<Option<Account>, sqlx::Error> {
+pub async fn find_owner(db: impl PgExecutor<'_>, domain: &Hostname) -> Result<Option<Account>, sqlx::Error> {
     let owner = sqlx::query_scalar!(
         r#"SELECT coalesce(p.org_id, p.user_id) AS "owner!: ::domain::Account"
            FROM custom_domains d JOIN projects p ON p.id = d.project_id WHERE d.domain = $1"#,
@@ -124,7 +124,7 @@ pub async fn owner(db: impl PgExecutor<'_>, domain: &Hostname) -> Result<Option<
 
 /// The result of attaching a domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Attached {
+pub enum AttachOutcome {
     /// The domain was attached, and the edges must learn of it.
     Now,
     /// The domain was already attached to the project, and nothing changed.
@@ -148,7 +148,7 @@ pub enum AttachError {
     Kept,
     /// The operator has suspended the project or its owner, or the claimant's own project that has the domain.
     #[error(transparent)]
-    Suspended(#[from] Suspended),
+    Suspended(#[from] SuspendedError),
     /// The owner's plan allows no more.
     #[error(transparent)]
     Quota(#[from] LimitReached),
@@ -168,7 +168,7 @@ impl From<QuotaError> for AttachError {
 
 /// A claim to a domain that may be reserved for its former owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Claimant<'a> {
+pub enum DomainClaimant<'a> {
     /// A person without proof. A reserved domain must have been theirs, their organization's or the project owner's.
     Person(&'a UserId),
     /// Somebody who has proved ownership of the domain.
@@ -180,20 +180,20 @@ pub async fn attach(
     conn: &mut PgConnection,
     project: &ProjectPermit<impl AtLeast<Member>>,
     domain: &Hostname,
-    claimant: Claimant<'_>,
+    claimant: DomainClaimant<'_>,
     plans: &Plans,
     now: Timestamp,
-) -> Result<Attached, AttachError> {
+) -> Result<AttachOutcome, AttachError> {
     let owner = lock_owner(&mut *conn, project).await?;
-    if let Some(suspended) = suspension::of_project(&mut *conn, &project.id).await? {
+    if let Some(suspended) = suspension::find_for_project(&mut *conn, &project.id).await? {
         return Err(suspended.into());
     }
-    match claims::holder(&mut *conn, domain).await? {
-        Some(held) if held.project == project.id => return Ok(Attached::Before),
+    match claims::find_holder(&mut *conn, domain).await? {
+        Some(held) if held.project == project.id => return Ok(AttachOutcome::Before),
         Some(_) => return Err(AttachError::Taken),
         None => {}
     }
-    let allowance = plan::locked(&mut *conn, plans, &owner).await?;
+    let allowance = plan::lock_allowance(&mut *conn, plans, &owner).await?;
     quotas::domains(&mut *conn, &owner, 1, &allowance).await?;
     let attached = sqlx::query!(
         "INSERT INTO custom_domains (domain, project_id, created_at, proven_at)
@@ -201,7 +201,7 @@ pub async fn attach(
         domain.as_str(),
         project.id.as_str(),
         now as Timestamp,
-        claimant == Claimant::Proven,
+        claimant == DomainClaimant::Proven,
     )
     .execute(&mut *conn)
     .await?;
@@ -209,35 +209,35 @@ pub async fn attach(
     if attached.rows_affected() == 0 {
         return Err(AttachError::Taken);
     }
-    let name = Name::Domain(domain);
+    let name = ReservedName::Domain(domain);
     match claimant {
-        Claimant::Proven => names::end_retirement(conn, name).await?,
-        Claimant::Person(person) => {
-            let accounts = accounts_of(&mut *conn, &owner, person).await?;
+        DomainClaimant::Proven => names::end_retirement(conn, name).await?,
+        DomainClaimant::Person(person) => {
+            let accounts = list_claimable_accounts(&mut *conn, &owner, person).await?;
             if !names::reclaim(conn, name, &accounts, now).await? {
                 return Err(AttachError::Kept);
             }
         }
     }
-    Ok(Attached::Now)
+    Ok(AttachOutcome::Now)
 }
 
 /// Returns the time since which a free domain is reserved for a former owner other than `person`, their organizations
 /// and the project's owner.
-pub async fn kept_since(
+pub async fn reserved_since(
     conn: &mut PgConnection,
     project: &ProjectPermit<impl AtLeast<Member>>,
     domain: &Hostname,
     person: &UserId,
     now: Timestamp,
 ) -> Result<Option<Timestamp>, sqlx::Error> {
-    let accounts = accounts_of(&mut *conn, &project.owner, person).await?;
+    let accounts = list_claimable_accounts(&mut *conn, &project.owner, person).await?;
     names::domain_kept_since(conn, domain, &accounts, now).await
 }
 
 /// Returns the accounts whose former domains `person` may attach to a project of `owner`. They include the person's
 /// organizations, of which any member may detach a domain and attach it elsewhere.
-pub(super) async fn accounts_of(
+pub(super) async fn list_claimable_accounts(
     conn: &mut PgConnection,
     owner: &Account,
     person: &UserId,
@@ -288,7 +288,7 @@ pub enum DetachError {
     NotFound,
     /// The operator has suspended the project or its owner; the domain could otherwise be attached elsewhere.
     #[error(transparent)]
-    Suspended(#[from] Suspended),
+    Suspended(#[from] SuspendedError),
     /// A database error.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
@@ -314,7 +314,7 @@ pub async fn detach(
     now: Timestamp,
 ) -> Result<(), DetachError> {
     let owner = lock_owner(&mut *conn, project).await?;
-    if let Some(suspended) = suspension::of_project(&mut *conn, &project.id).await? {
+    if let Some(suspended) = suspension::find_for_project(&mut *conn, &project.id).await? {
         return Err(suspended.into());
     }
     names::retire_domains(&mut *conn, &project.id, Some(domain), &owner, now).await?;
@@ -329,7 +329,7 @@ pub async fn detach(
 }
 
 /// Detaches all the project's domains, and returns the hosts that cease to exist.
-pub(crate) async fn end(conn: &mut PgConnection, project: &ProjectId) -> Result<Vec<HostKey>, sqlx::Error> {
+pub(crate) async fn detach_all(conn: &mut PgConnection, project: &ProjectId) -> Result<Vec<HostKey>, sqlx::Error> {
     let domains =
         sqlx::query_scalar!("DELETE FROM custom_domains WHERE project_id = $1 RETURNING domain", project.as_str(),)
             .fetch_all(conn)

@@ -5,14 +5,14 @@ use domain::{
     env::{EnvKey, EnvScope, EnvValue},
     limits::{ENV_TOTAL_BYTES, ENV_VARS},
 };
-use secrets::{MasterKey, Purpose, master_key::OpenError};
+use secrets::{KeyPurpose, MasterKey, master_key::OpenError};
 use sqlx::{PgConnection, PgExecutor};
 
 use crate::permits::{AtLeast, Member, ProjectPermit};
 
 /// A stored variable.
 #[derive(Debug, Clone)]
-pub struct Stored {
+pub struct StoredVariable {
     /// The name.
     pub key: EnvKey,
     /// The sealed value.
@@ -21,10 +21,10 @@ pub struct Stored {
     pub scope: EnvScope,
 }
 
-impl Stored {
+impl StoredVariable {
     /// Opens the value. Fails when the stored bytes are damaged.
     pub fn open(&self, master: &MasterKey, project: &ProjectId) -> Result<EnvValue, OpenError> {
-        let plain = master.open(Purpose::EnvValues, &identity(project, &self.key), &self.sealed_value)?;
+        let plain = master.open(KeyPurpose::EnvValues, &identity(project, &self.key), &self.sealed_value)?;
         String::from_utf8(plain).ok().and_then(|text| EnvValue::try_from(text).ok()).ok_or(OpenError)
     }
 }
@@ -33,9 +33,9 @@ impl Stored {
 pub async fn list(
     db: impl PgExecutor<'_>,
     project: &ProjectPermit<impl AtLeast<Member>>,
-) -> Result<Vec<Stored>, sqlx::Error> {
+) -> Result<Vec<StoredVariable>, sqlx::Error> {
     sqlx::query_as!(
-        Stored,
+        StoredVariable,
         "SELECT key, sealed_value, scope
            FROM env_vars WHERE project_id = $1 ORDER BY created_at DESC, key",
         project.id.as_str(),
@@ -46,7 +46,7 @@ pub async fn list(
 
 /// The reason a variable was not set.
 #[derive(Debug, thiserror::Error)]
-pub enum SetError {
+pub enum SetVariableError {
     /// The project was deleted meanwhile.
     #[error("the project is gone")]
     Gone,
@@ -68,10 +68,10 @@ pub async fn set(
     project: &ProjectPermit<impl AtLeast<Member>>,
     (key, value, scope): (&EnvKey, &EnvValue, Option<EnvScope>),
     now: Timestamp,
-) -> Result<EnvScope, SetError> {
+) -> Result<EnvScope, SetVariableError> {
     // Lock before counting: two concurrent calls could exceed the limits.
     let found = sqlx::query_scalar!("SELECT true FROM projects WHERE id = $1 FOR NO KEY UPDATE", project.id.as_str());
-    found.fetch_optional(&mut *conn).await?.ok_or(SetError::Gone)?;
+    found.fetch_optional(&mut *conn).await?.ok_or(SetVariableError::Gone)?;
     let others = sqlx::query!(
         r#"SELECT count(*) AS "count!", coalesce(sum(value_bytes), 0) AS "bytes!" FROM env_vars
            WHERE project_id = $1 AND key <> $2"#,
@@ -80,14 +80,14 @@ pub async fn set(
     )
     .fetch_one(&mut *conn)
     .await?;
-    let bytes = i32::try_from(value.expose().len()).map_err(|_| SetError::TooLarge)?;
+    let bytes = i32::try_from(value.expose().len()).map_err(|_| SetVariableError::TooLarge)?;
     if others.count >= ENV_VARS {
-        return Err(SetError::TooMany);
+        return Err(SetVariableError::TooMany);
     }
     if others.bytes + i64::from(bytes) > ENV_TOTAL_BYTES {
-        return Err(SetError::TooLarge);
+        return Err(SetVariableError::TooLarge);
     }
-    let sealed = master.seal(Purpose::EnvValues, &identity(&project.id, key), value.expose().as_bytes());
+    let sealed = master.seal(KeyPurpose::EnvValues, &identity(&project.id, key), value.expose().as_bytes());
     let scope = sqlx::query_scalar!(
         "INSERT INTO env_vars AS e (project_id, key, sealed_value, value_bytes, scope, created_at, updated_at)
            VALUES ($1, $2, $3, $4, coalesce($5, 'runtime'), $6, $6)

@@ -5,7 +5,7 @@ use std::time::Duration;
 use domain::{
     Account, OrgId, ProjectId, ProjectName, Timestamp, UserId,
     addresses::HostKey,
-    changes::Touched,
+    changes::PendingChange,
     limits::PROJECT_RESTORABLE,
     names::NewProjectName,
     plans::{LimitReached, Plans},
@@ -15,11 +15,11 @@ use sqlx::PgConnection;
 use super::{
     deleted, domains,
     project::{self, Project},
-    suspension::{self, Suspended},
+    suspension::{self, SuspendedError},
 };
 use crate::{
     billing::plan,
-    names::{self, Name},
+    names::{self, ReservedName},
     permits::{Admin, AtLeast, ProjectPermit},
     quotas::{self, QuotaError},
     upkeep::{held_packs, pack_removals},
@@ -27,7 +27,7 @@ use crate::{
 
 /// The reason a project was not created.
 #[derive(Debug, thiserror::Error)]
-pub enum CreateError {
+pub enum CreateProjectError {
     /// The name is in use.
     #[error("the name is taken")]
     NameTaken,
@@ -39,7 +39,7 @@ pub enum CreateError {
     OwnerGone,
     /// The operator has suspended the owner.
     #[error(transparent)]
-    Suspended(#[from] Suspended),
+    Suspended(#[from] SuspendedError),
     /// The owner's plan allows no more.
     #[error(transparent)]
     Quota(#[from] LimitReached),
@@ -48,14 +48,14 @@ pub enum CreateError {
     Db(sqlx::Error),
 }
 
-impl From<sqlx::Error> for CreateError {
+impl From<sqlx::Error> for CreateProjectError {
     fn from(error: sqlx::Error) -> Self {
         let owner_gone = error.as_database_error().is_some_and(sqlx::error::DatabaseError::is_foreign_key_violation);
         if owner_gone { Self::OwnerGone } else { Self::Db(error) }
     }
 }
 
-impl From<QuotaError> for CreateError {
+impl From<QuotaError> for CreateProjectError {
     fn from(error: QuotaError) -> Self {
         match error {
             QuotaError::Reached(reached) => Self::Quota(reached),
@@ -73,9 +73,9 @@ pub async fn create(
     name: NewProjectName,
     plans: &Plans,
     now: Timestamp,
-) -> Result<Project, CreateError> {
-    let allowance = plan::locked(conn, plans, owner).await?;
-    if let Some(suspended) = suspension::of_account(&mut *conn, owner).await? {
+) -> Result<Project, CreateProjectError> {
+    let allowance = plan::lock_allowance(conn, plans, owner).await?;
+    if let Some(suspended) = suspension::find_for_account(&mut *conn, owner).await? {
         return Err(suspended.into());
     }
     quotas::projects(&mut *conn, owner, &allowance).await?;
@@ -93,24 +93,24 @@ pub async fn create(
     .execute(&mut *conn)
     .await?;
     if inserted.rows_affected() == 0 {
-        return Err(CreateError::NameTaken);
+        return Err(CreateProjectError::NameTaken);
     }
     let accounts = [owner.to_string(), creator.to_string()];
-    if !names::reclaim(&mut *conn, Name::Project(&name), &accounts, now).await? {
-        return Err(CreateError::NameKept);
+    if !names::reclaim(&mut *conn, ReservedName::Project(&name), &accounts, now).await? {
+        return Err(CreateProjectError::NameKept);
     }
     Ok(project::find(conn, &id).await?)
 }
 
 /// The reason a project was not deleted.
 #[derive(Debug, thiserror::Error)]
-pub enum DeleteError {
+pub enum DeleteProjectError {
     /// The project was deleted or moved meanwhile.
     #[error("the project is gone")]
     Gone,
     /// The operator has suspended the project or its owner; deletion would also remove what is known about it.
     #[error(transparent)]
-    Suspended(#[from] Suspended),
+    Suspended(#[from] SuspendedError),
     /// A database error.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
@@ -124,7 +124,7 @@ pub async fn delete(
     project: &ProjectPermit<impl AtLeast<Admin>>,
     plans: &Plans,
     now: Timestamp,
-) -> Result<Touched, DeleteError> {
+) -> Result<PendingChange, DeleteProjectError> {
     // A permit to delete it in one org is not valid in the next.
     let org = project.org_id.as_ref().map(OrgId::as_str);
     let owner = sqlx::query_scalar!(
@@ -134,21 +134,21 @@ pub async fn delete(
         org,
     );
     let Some(owner) = owner.fetch_optional(&mut *conn).await? else {
-        return Err(DeleteError::Gone);
+        return Err(DeleteProjectError::Gone);
     };
-    if let Some(suspended) = suspension::of_project(&mut *conn, &project.id).await? {
+    if let Some(suspended) = suspension::find_for_project(&mut *conn, &project.id).await? {
         return Err(suspended.into());
     }
     // A share's generated name is not reserved, and a share is meant to disappear.
     let is_share = project.share_name.is_some();
     if !is_share {
         let limits = plan::limits(&mut *conn, plans, &owner).await?;
-        names::retire_of_project(&mut *conn, &project.id, &project.name, &owner, &limits, now).await?;
+        names::retire_project_name(&mut *conn, &project.id, &project.name, &owner, &limits, now).await?;
         names::retire_domains(&mut *conn, &project.id, None, &owner, now).await?;
-        deleted::keep(&mut *conn, &project.id, now).await?;
+        deleted::store(&mut *conn, &project.id, now).await?;
     }
     let kept = if is_share { Duration::ZERO } else { PROJECT_RESTORABLE };
-    let touched = remove(&mut *conn, &project.id, &project.host(), now, kept).await?.ok_or(DeleteError::Gone)?;
+    let touched = remove(&mut *conn, &project.id, &project.host(), now, kept).await?.ok_or(DeleteProjectError::Gone)?;
     if !is_share {
         let payer = held_packs::payer(&mut *conn, &owner).await?;
         let limits = plan::limits(&mut *conn, plans, &payer).await?;
@@ -165,7 +165,7 @@ pub(crate) async fn remove(
     host: &HostKey,
     now: Timestamp,
     kept: Duration,
-) -> Result<Option<Touched>, sqlx::Error> {
+) -> Result<Option<PendingChange>, sqlx::Error> {
     // Lock first: a concurrent promotion waits here, and then finds no project.
     let found = sqlx::query_scalar!("SELECT true FROM projects WHERE id = $1 FOR UPDATE", id.as_str())
         .fetch_optional(&mut *conn)
@@ -174,8 +174,8 @@ pub(crate) async fn remove(
         return Ok(None);
     }
     pack_removals::queue_project(conn, id, now, kept).await?;
-    let mut hosts = domains::end(conn, id).await?;
+    let mut hosts = domains::detach_all(conn, id).await?;
     hosts.push(host.clone());
     sqlx::query!("DELETE FROM projects WHERE id = $1", id.as_str()).execute(&mut *conn).await?;
-    Ok(Some(Touched::new(id).with_hosts(hosts)))
+    Ok(Some(PendingChange::new(id).with_hosts(hosts)))
 }

@@ -4,7 +4,7 @@ use domain::{Account, DeploymentId, OrgId, ProjectName, Timestamp, UserId};
 use sqlx::PgExecutor;
 
 /// Returns the name of the project that has the deployment, if `actor` may deploy to it. An expired share is not found.
-pub async fn project_of(
+pub async fn find_by_deployment(
     db: impl PgExecutor<'_>,
     actor: &Account,
     id: &DeploymentId,

@@ -20,8 +20,8 @@ mod transfer;
 
 pub use self::{
     access::{NewAccess, SetAccessError, set_access},
-    lifecycle::{CreateError, DeleteError, create, delete},
-    project::{Order, Owners, Project, page, with_domain, with_push},
-    summaries::{Summary, summaries},
-    transfer::{Destination, TransferError, transfer},
+    lifecycle::{CreateProjectError, DeleteProjectError, create, delete},
+    project::{Project, ProjectOrder, ProjectOwners, find_by_domain, list_by_push, page},
+    summaries::{ProjectListDetails, list_summaries},
+    transfer::{TransferDestination, TransferError, transfer},
 };

@@ -79,7 +79,7 @@ pub(super) async fn find(db: impl PgExecutor<'_>, id: &ProjectId) -> Result<Proj
 
 /// The accounts whose projects are listed.
 #[derive(Debug, Clone, Copy)]
-pub enum Owners<'o> {
+pub enum ProjectOwners<'o> {
     /// One account.
     Account(&'o Account),
     /// A person and all organizations that the person is a member of.
@@ -88,7 +88,7 @@ pub enum Owners<'o> {
 
 /// The order of a list of projects, with the last project of the previous page; `None` for the first page.
 #[derive(Debug, Clone)]
-pub enum Order {
+pub enum ProjectOrder {
     /// Newest first.
     Newest(Option<ProjectId>),
     /// By name.
@@ -100,14 +100,14 @@ pub enum Order {
 /// Returns at most `rows` of the owners' projects, without shares, whose names contain `search` (in lower case).
 pub async fn page(
     db: impl PgExecutor<'_>,
-    owners: Owners<'_>,
+    owners: ProjectOwners<'_>,
     search: Option<&str>,
-    order: &Order,
+    order: &ProjectOrder,
     rows: i64,
 ) -> Result<Vec<Project>, sqlx::Error> {
     let (user, org, all) = match owners {
-        Owners::Account(account) => (account.as_user(), account.as_org(), false),
-        Owners::AllOf(person) => (Some(person), None, true),
+        ProjectOwners::Account(account) => (account.as_user(), account.as_org(), false),
+        ProjectOwners::AllOf(person) => (Some(person), None, true),
     };
     // One form of owner condition, so that each order is a single statement that an index on owners answers.
     macro_rules! select_owned {
@@ -125,15 +125,15 @@ pub async fn page(
         };
     }
     match order {
-        Order::Newest(after) => {
+        ProjectOrder::Newest(after) => {
             let after = after.as_ref().map(ProjectId::as_str);
             select_owned!("($6::text IS NULL OR p.id < $6) ORDER BY p.id DESC LIMIT $5", after).fetch_all(db).await
         }
-        Order::Name(after) => {
+        ProjectOrder::Name(after) => {
             let after = after.as_ref().map(ProjectName::as_str);
             select_owned!("($6::text IS NULL OR p.name > $6) ORDER BY p.name LIMIT $5", after).fetch_all(db).await
         }
-        Order::Deployed(after) => {
+        ProjectOrder::Deployed(after) => {
             let deployment = after.as_ref().map(|(deployment, _)| deployment.as_ref().map_or("", DeploymentId::as_str));
             let project = after.as_ref().map(|(_, project)| project.as_str());
             select_owned!(
@@ -149,14 +149,14 @@ pub async fn page(
 }
 
 /// Returns the project that has a custom domain.
-pub async fn with_domain(db: impl PgExecutor<'_>, domain: &Hostname) -> Result<Option<Project>, sqlx::Error> {
+pub async fn find_by_domain(db: impl PgExecutor<'_>, domain: &Hostname) -> Result<Option<Project>, sqlx::Error> {
     select_projects!("JOIN custom_domains d ON d.project_id = p.id WHERE d.domain = $1", domain.as_str())
         .fetch_optional(db)
         .await
 }
 
 /// Returns at most `rows` projects for which the push of a commit to a branch is queued.
-pub async fn with_push(
+pub async fn list_by_push(
     db: impl PgExecutor<'_>,
     repo_id: i64,
     branch: &str,

@@ -5,15 +5,15 @@ use std::time::Duration;
 use domain::{
     Account, DeploymentId, ProjectId, ProjectName, ShareName, Timestamp, UserId,
     addresses::HostKey,
-    changes::Touched,
+    changes::PendingChange,
     plans::{LimitReached, Plans},
 };
 use sqlx::{PgConnection, PgExecutor};
 
 use super::{
-    deployments::{Content, Origin},
+    deployments::{UploadContent, UploadOrigin},
     lifecycle,
-    suspension::{self, Suspended},
+    suspension::{self, SuspendedError},
 };
 use crate::{
     billing::plan,
@@ -51,9 +51,9 @@ pub struct NewShare<'a> {
     /// The deployment whose pack is written.
     pub deployment: &'a DeploymentId,
     /// The origin of the upload.
-    pub origin: &'a Origin,
+    pub origin: &'a UploadOrigin,
     /// Number and size of the files.
-    pub content: Content,
+    pub content: UploadContent,
     /// The hash of the password, if visitors need one.
     pub password_hash: Option<&'a str>,
     /// The expiry time.
@@ -62,24 +62,24 @@ pub struct NewShare<'a> {
 
 /// A created share.
 #[derive(Debug)]
-pub struct Created {
+pub struct CreatedShare {
     /// The id of its project.
     pub id: ProjectId,
     /// The name of its project.
     pub project: ProjectName,
     /// The new address.
-    pub touched: Touched,
+    pub touched: PendingChange,
 }
 
 /// The reason a share was not created.
 #[derive(Debug, thiserror::Error)]
-pub enum CreateError {
+pub enum CreateShareError {
     /// The three words or the project's name are in use; retry with others.
     #[error("the name is taken")]
     NameTaken,
     /// The operator has suspended the person.
     #[error(transparent)]
-    Suspended(#[from] Suspended),
+    Suspended(#[from] SuspendedError),
     /// The person's plan allows no more shares, or no more files.
     #[error(transparent)]
     Quota(#[from] LimitReached),
@@ -88,7 +88,7 @@ pub enum CreateError {
     Db(#[from] sqlx::Error),
 }
 
-impl From<QuotaError> for CreateError {
+impl From<QuotaError> for CreateShareError {
     fn from(error: QuotaError) -> Self {
         match error {
             QuotaError::Reached(reached) => Self::Quota(reached),
@@ -103,10 +103,10 @@ pub async fn create(
     new: NewShare<'_>,
     plans: &Plans,
     now: Timestamp,
-) -> Result<Created, CreateError> {
+) -> Result<CreatedShare, CreateShareError> {
     let owner = Account::User(new.user.clone());
-    let allowance = plan::locked(conn, plans, &owner).await?;
-    if let Some(suspended) = suspension::of_account(&mut *conn, &owner).await? {
+    let allowance = plan::lock_allowance(conn, plans, &owner).await?;
+    if let Some(suspended) = suspension::find_for_account(&mut *conn, &owner).await? {
         return Err(suspended.into());
     }
     quotas::shares(&mut *conn, new.user, &allowance, now).await?;
@@ -132,7 +132,7 @@ pub async fn create(
     .execute(&mut *conn)
     .await?;
     if created.rows_affected() == 0 {
-        return Err(CreateError::NameTaken);
+        return Err(CreateShareError::NameTaken);
     }
     sqlx::query!(
         "INSERT INTO deployments (id, project_id, status, files, bytes, cli_version, git_sha, created_by,
@@ -150,8 +150,8 @@ pub async fn create(
     )
     .execute(&mut *conn)
     .await?;
-    let touched = Touched::new(&id).with_hosts([HostKey::Share(new.name.clone())]);
-    Ok(Created { id, project, touched })
+    let touched = PendingChange::new(&id).with_hosts([HostKey::Share(new.name.clone())]);
+    Ok(CreatedShare { id, project, touched })
 }
 
 /// Returns the user's shares that have not expired, newest first: at most `rows`, older than `before`.
@@ -181,7 +181,7 @@ pub async fn page(
 }
 
 /// Returns the project behind the user's own share of this name.
-pub async fn project_of(
+pub async fn find_project(
     db: impl PgExecutor<'_>,
     user: &UserId,
     name: &ShareName,
@@ -196,7 +196,11 @@ pub async fn project_of(
 }
 
 /// Deletes at most `limit` shares, with everything they own, that have expired by both `now` and the clock of Postgres.
-pub async fn remove_expired(conn: &mut PgConnection, now: Timestamp, limit: i64) -> Result<Vec<Touched>, sqlx::Error> {
+pub async fn remove_expired(
+    conn: &mut PgConnection,
+    now: Timestamp,
+    limit: i64,
+) -> Result<Vec<PendingChange>, sqlx::Error> {
     let expired = sqlx::query!(
         r#"SELECT id, share_name AS "name!" FROM projects
            WHERE share_name IS NOT NULL AND expires_at <= least($1, now())

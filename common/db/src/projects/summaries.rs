@@ -13,7 +13,7 @@ use super::{Project, domains};
 
 /// The details of a project in a list.
 #[derive(Debug, Clone, Default)]
-pub struct Summary {
+pub struct ProjectListDetails {
     /// The time of the live deployment; `None` before the first one.
     pub deployed_at: Option<Timestamp>,
     /// Whether the newest deployment failed.
@@ -32,12 +32,12 @@ pub struct Summary {
 
 /// Returns the summaries of projects that the caller may list, with the requests of these hours. A page bounds the
 /// number of projects, and each statement reads all of them by an index.
-pub async fn summaries(
+pub async fn list_summaries(
     pool: &PgPool,
     listed: &[Project],
     hours: &[Timestamp],
     now: Timestamp,
-) -> Result<HashMap<ProjectId, Summary>, sqlx::Error> {
+) -> Result<HashMap<ProjectId, ProjectListDetails>, sqlx::Error> {
     let ids: Vec<&str> = listed.iter().map(|project| project.id.as_str()).collect();
     let rows = sqlx::query!(
         r#"SELECT p.id AS "id!", live.created_at AS "deployed_at?",
@@ -56,19 +56,19 @@ pub async fn summaries(
     )
     .fetch_all(pool)
     .await?;
-    let mut summaries: HashMap<ProjectId, Summary> = HashMap::with_capacity(rows.len());
+    let mut summaries: HashMap<ProjectId, ProjectListDetails> = HashMap::with_capacity(rows.len());
     for row in rows {
         let stored_bytes = count(row.stored_bytes);
-        let summary = Summary {
+        let summary = ProjectListDetails {
             deployed_at: row.deployed_at,
             last_failed: row.last_failed,
             suspended: row.suspended,
             stored_bytes,
-            ..Summary::default()
+            ..ProjectListDetails::default()
         };
         summaries.insert(row.id, summary);
     }
-    for (project, domain) in domains::of_projects(pool, &ids, now).await? {
+    for (project, domain) in domains::list_for_projects(pool, &ids, now).await? {
         let Some(summary) = summaries.get_mut(&project) else { continue };
         if domain.is_blocked() {
             summary.domains_blocked += 1;

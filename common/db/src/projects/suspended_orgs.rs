@@ -4,14 +4,14 @@
 //! for it, until it is suspended together with the person. Its suspension then names the person, and ends with theirs;
 //! that of an organization suspended on its own names nobody, and stays.
 
-use domain::{Account, OrgId, OrgName, Timestamp, UserId, changes::Touched, site::Suspension};
+use domain::{Account, OrgId, OrgName, Timestamp, UserId, changes::PendingChange, site::Suspension};
 use sqlx::{PgConnection, PgExecutor};
 
 use crate::quotas;
 
 /// An organization that a person owns or has created.
 #[derive(Debug, Clone)]
-pub struct OrgOfPerson {
+pub struct AffiliatedOrg {
     /// The id.
     pub id: OrgId,
     /// The name.
@@ -25,9 +25,9 @@ pub struct OrgOfPerson {
 }
 
 /// Returns the organizations that a person owns or has created, by name.
-pub async fn of_person(db: impl PgExecutor<'_>, person: &UserId) -> Result<Vec<OrgOfPerson>, sqlx::Error> {
+pub async fn list_for_person(db: impl PgExecutor<'_>, person: &UserId) -> Result<Vec<AffiliatedOrg>, sqlx::Error> {
     sqlx::query_as!(
-        OrgOfPerson,
+        AffiliatedOrg,
         r#"SELECT o.id, o.name,
                   EXISTS (SELECT FROM org_members m WHERE m.org_id = o.id AND m.user_id = $1 AND m.role = 'owner') AS "is_owner!",
                   (SELECT count(*) FROM org_members m LEFT JOIN account_suspensions s ON s.account = m.user_id
@@ -51,7 +51,7 @@ pub async fn suspend_with(
     org: &OrgId,
     reason: Suspension,
     now: Timestamp,
-) -> Result<Option<Touched>, sqlx::Error> {
+) -> Result<Option<PendingChange>, sqlx::Error> {
     let account = Account::Org(org.clone());
     quotas::lock(&mut *conn, &account).await?;
     let suspended = sqlx::query!(
@@ -64,11 +64,14 @@ pub async fn suspend_with(
     )
     .execute(conn)
     .await?;
-    Ok((suspended.rows_affected() == 1).then(|| Touched::new(&account)))
+    Ok((suspended.rows_affected() == 1).then(|| PendingChange::new(&account)))
 }
 
 /// Returns the organizations that are suspended together with a person.
-pub async fn suspended_with(db: impl PgExecutor<'_>, person: &UserId) -> Result<Vec<(OrgId, OrgName)>, sqlx::Error> {
+pub async fn list_suspended_with(
+    db: impl PgExecutor<'_>,
+    person: &UserId,
+) -> Result<Vec<(OrgId, OrgName)>, sqlx::Error> {
     let rows = sqlx::query!(
         "SELECT o.id, o.name FROM account_suspensions s JOIN orgs o ON o.id = s.account WHERE s.suspended_with = $1 ORDER BY o.name",
         person.as_str(),

@@ -2,16 +2,16 @@
 //!
 //! The suspension of a site is in its row, which its owner cannot delete meanwhile. That of an account is a row of
 //! `account_suspensions`, which also covers everything that the account gets later: edges check it with every site and
-//! AI key that they read. Every operation that publishes, moves, gives up or deletes something checks [`of_project`] or
-//! [`of_account`] under the lock of its subject.
+//! AI key that they read. Every operation that publishes, moves, gives up or deletes something checks [`find_for_project`] or
+//! [`find_for_account`] under the lock of its subject.
 //!
 //! A suspended person can act nowhere, and neither can deploy tokens of organizations that only suspended people own:
-//! see [`of_actor`]. The sites of such an organization stay up until it is suspended too: see
+//! see [`find_for_actor`]. The sites of such an organization stay up until it is suspended too: see
 //! [`orgs`](super::suspended_orgs).
 
 use domain::{
-    Account, OrgId, ProjectId, ProjectName, ShareName, Timestamp, UserId, changes::Touched, limits::PROJECT_RESTORABLE,
-    site::Suspension,
+    Account, OrgId, ProjectId, ProjectName, ShareName, Timestamp, UserId, changes::PendingChange,
+    limits::PROJECT_RESTORABLE, site::Suspension,
 };
 use sqlx::{PgConnection, PgExecutor};
 
@@ -20,7 +20,7 @@ use crate::{audit::Actor, quotas};
 
 /// The suspension that forbids an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Suspended {
+pub enum SuspendedError {
     /// The operator has suspended the site.
     #[error("the site is suspended")]
     Site(Suspension),
@@ -32,7 +32,7 @@ pub enum Suspended {
     Owners(Suspension),
 }
 
-impl Suspended {
+impl SuspendedError {
     /// Returns the reason.
     pub fn reason(self) -> Suspension {
         match self {
@@ -42,7 +42,10 @@ impl Suspended {
 }
 
 /// Returns the suspension of the project or its owner.
-pub async fn of_project(db: impl PgExecutor<'_>, project: &ProjectId) -> Result<Option<Suspended>, sqlx::Error> {
+pub async fn find_for_project(
+    db: impl PgExecutor<'_>,
+    project: &ProjectId,
+) -> Result<Option<SuspendedError>, sqlx::Error> {
     let row = sqlx::query!(
         r#"SELECT CASE WHEN p.suspended_at IS NOT NULL THEN COALESCE(p.suspended_for, 'abuse') END AS "site?: Suspension",
                   s.reason AS "account?: Suspension"
@@ -52,31 +55,34 @@ pub async fn of_project(db: impl PgExecutor<'_>, project: &ProjectId) -> Result<
     )
     .fetch_optional(db)
     .await?;
-    Ok(row.and_then(|row| row.site.map(Suspended::Site).or(row.account.map(Suspended::Account))))
+    Ok(row.and_then(|row| row.site.map(SuspendedError::Site).or(row.account.map(SuspendedError::Account))))
 }
 
 /// Returns the suspension of the account.
-pub async fn of_account(db: impl PgExecutor<'_>, account: &Account) -> Result<Option<Suspended>, sqlx::Error> {
-    Ok(find_account(db, account).await?.map(|found| Suspended::Account(found.reason)))
+pub async fn find_for_account(
+    db: impl PgExecutor<'_>,
+    account: &Account,
+) -> Result<Option<SuspendedError>, sqlx::Error> {
+    Ok(find_account(db, account).await?.map(|found| SuspendedError::Account(found.reason)))
 }
 
 /// Returns the suspension of a person or, for a deploy token of `org` or a push to its repository, of all its owners.
-pub async fn of_actor(
+pub async fn find_for_actor(
     db: impl PgExecutor<'_>,
     actor: Actor<'_>,
     org: Option<&OrgId>,
-) -> Result<Option<Suspended>, sqlx::Error> {
+) -> Result<Option<SuspendedError>, sqlx::Error> {
     match (actor, org) {
-        (Actor::User { id, .. }, _) => of_account(db, &Account::User(id.clone())).await,
-        (Actor::DeployToken { .. } | Actor::CodeHost(_), Some(org)) => of_owners(db, org).await,
+        (Actor::User { id, .. }, _) => find_for_account(db, &Account::User(id.clone())).await,
+        (Actor::DeployToken { .. } | Actor::CodeHost(_), Some(org)) => find_for_owners(db, org).await,
         (Actor::DeployToken { .. } | Actor::CodeHost(_), None) | (Actor::Platform, _) => Ok(None),
     }
 }
 
 /// Returns the suspension of an organization's owners, if all are suspended.
-async fn of_owners(db: impl PgExecutor<'_>, org: &OrgId) -> Result<Option<Suspended>, sqlx::Error> {
+async fn find_for_owners(db: impl PgExecutor<'_>, org: &OrgId) -> Result<Option<SuspendedError>, sqlx::Error> {
     let reason = sqlx::query_scalar!(r#"SELECT find_suspension_of_owners($1) AS "reason: Suspension""#, org.as_str(),);
-    Ok(reason.fetch_one(db).await?.map(Suspended::Owners))
+    Ok(reason.fetch_one(db).await?.map(SuspendedError::Owners))
 }
 
 /// The suspension of an account.
@@ -112,7 +118,7 @@ pub struct NamedAccount {
 }
 
 /// Returns the accounts with this id, login or name: at most one, unless a person and an organization share it.
-pub async fn named(db: impl PgExecutor<'_>, name: &str) -> Result<Vec<NamedAccount>, sqlx::Error> {
+pub async fn find_named_accounts(db: impl PgExecutor<'_>, name: &str) -> Result<Vec<NamedAccount>, sqlx::Error> {
     sqlx::query_as!(
         NamedAccount,
         r#"SELECT id AS "account!: Account", vcs_login AS "name!" FROM users WHERE id = $1 OR lower(vcs_login) = lower($1)
@@ -132,7 +138,7 @@ pub async fn set_account_suspended(
     account: &Account,
     reason: Option<Suspension>,
     now: Timestamp,
-) -> Result<Touched, sqlx::Error> {
+) -> Result<PendingChange, sqlx::Error> {
     // A concurrent creation under this lock has finished, or waits and is then refused.
     quotas::lock(&mut *conn, account).await?;
     match reason {
@@ -152,11 +158,11 @@ pub async fn set_account_suspended(
             sqlx::query!("DELETE FROM account_suspensions WHERE account = $1", account.as_str()).execute(conn).await?;
         }
     }
-    Ok(Touched::new(account))
+    Ok(PendingChange::new(account))
 }
 
 /// Returns the owner of the last deleted project called `name`, if it can still be restored.
-pub async fn owner_of_deleted(
+pub async fn find_deleted_owner(
     db: impl PgExecutor<'_>,
     name: &ProjectName,
     now: Timestamp,
@@ -221,7 +227,7 @@ pub async fn set_suspended(
     share: Option<&ShareName>,
     reason: Option<Suspension>,
     now: Timestamp,
-) -> Result<Option<(Project, Touched)>, sqlx::Error> {
+) -> Result<Option<(Project, PendingChange)>, sqlx::Error> {
     // A project may be named like a share, and then comes first.
     let project = select_projects!(
         "WHERE p.name = $1 OR p.share_name = $2
@@ -241,6 +247,6 @@ pub async fn set_suspended(
     )
     .execute(conn)
     .await?;
-    let touched = Touched::new(&project.id);
+    let touched = PendingChange::new(&project.id);
     Ok(Some((project, touched)))
 }

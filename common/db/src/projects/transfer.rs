@@ -3,7 +3,7 @@
 use domain::{
     Account, OrgId, UserId,
     access::AccessMode,
-    changes::Touched,
+    changes::PendingChange,
     plans::{LimitReached, Plans},
 };
 use sqlx::PgConnection;
@@ -11,7 +11,7 @@ use sqlx::PgConnection;
 use super::{
     domains,
     project::Project,
-    suspension::{self, Suspended},
+    suspension::{self, SuspendedError},
 };
 use crate::{
     billing::plan,
@@ -24,14 +24,14 @@ use crate::{
 
 /// The new owner of a project.
 #[derive(Debug, Clone, Copy)]
-pub enum Destination<'a> {
+pub enum TransferDestination<'a> {
     /// The person who transfers it.
     Personal(&'a UserId),
     /// An org of which the person who transfers it is a member.
     Org(&'a Membership),
 }
 
-impl Destination<'_> {
+impl TransferDestination<'_> {
     /// Returns the new owner's account.
     pub fn account(&self) -> Account {
         match self {
@@ -58,7 +58,7 @@ pub enum TransferError {
     OrgGated,
     /// The operator has suspended the project, its owner, or its new owner.
     #[error(transparent)]
-    Suspended(#[from] Suspended),
+    Suspended(#[from] SuspendedError),
     /// The new owner's plan has no room for the project, its files or its domains.
     #[error(transparent)]
     Quota(#[from] LimitReached),
@@ -73,9 +73,9 @@ pub enum TransferError {
 pub async fn transfer(
     conn: &mut PgConnection,
     project: &ProjectPermit<impl AtLeast<Admin>>,
-    to: Destination<'_>,
+    to: TransferDestination<'_>,
     plans: &Plans,
-) -> Result<Option<(Project, Touched)>, TransferError> {
+) -> Result<Option<(Project, PendingChange)>, TransferError> {
     if project.share_name.is_some() {
         return Err(TransferError::Share);
     }
@@ -90,8 +90,8 @@ pub async fn transfer(
     .await?
     .ok_or(TransferError::Gone)?;
     let (user, org) = match to {
-        Destination::Personal(user) => (Some(user), None),
-        Destination::Org(membership) => (None, Some(membership)),
+        TransferDestination::Personal(user) => (Some(user), None),
+        TransferDestination::Org(membership) => (None, Some(membership)),
     };
     if stored.user_id.as_ref() == user && project.org_id.as_ref() == org.map(Membership::org) {
         return Ok(None);
@@ -100,12 +100,12 @@ pub async fn transfer(
         return Err(TransferError::OrgGated);
     }
     // A transfer must neither end a suspension nor move the site of another account into one.
-    if let Some(suspended) = suspension::of_project(&mut *conn, &project.id).await? {
+    if let Some(suspended) = suspension::find_for_project(&mut *conn, &project.id).await? {
         return Err(suspended.into());
     }
     let owner = to.account();
-    let allowance = plan::locked(conn, plans, &owner).await?;
-    if let Some(suspended) = suspension::of_account(&mut *conn, &owner).await? {
+    let allowance = plan::lock_allowance(conn, plans, &owner).await?;
+    if let Some(suspended) = suspension::find_for_account(&mut *conn, &owner).await? {
         return Err(suspended.into());
     }
     quotas::projects(&mut *conn, &owner, &allowance).await?;
@@ -128,8 +128,8 @@ pub async fn transfer(
         moved => moved?,
     };
     // The new owner may not read through the former owner's installation, and has given nobody the statistics link.
-    repo_links::end(&mut *conn, &project.id).await?;
-    public::end(conn, &project.id).await?;
+    repo_links::end_link(&mut *conn, &project.id).await?;
+    public::disable_for_transfer(conn, &project.id).await?;
     let moved = Project {
         owner: to.account(),
         org_id: org.map(|membership| membership.org().clone()),
@@ -137,7 +137,7 @@ pub async fn transfer(
         org_creator: None,
         ..Project::clone(project)
     };
-    Ok(Some((moved, Touched::new(&project.id))))
+    Ok(Some((moved, PendingChange::new(&project.id))))
 }
 
 impl From<QuotaError> for TransferError {

@@ -21,7 +21,7 @@ pub enum GrantState {
 
 /// A pending flow.
 #[derive(Debug, Clone)]
-pub struct Grant {
+pub struct DeviceGrant {
     /// The state.
     pub state: GrantState,
     /// The code host's device code, sealed; `None` for local accounts.
@@ -38,7 +38,7 @@ pub struct Grant {
 
 /// A flow to begin.
 #[derive(Debug)]
-pub struct NewGrant<'a> {
+pub struct NewDeviceGrant<'a> {
     /// SHA-256 of our device code.
     pub device_code_hash: &'a [u8; 32],
     /// The code that the person types.
@@ -52,7 +52,7 @@ pub struct NewGrant<'a> {
 }
 
 /// Begins a flow. Returns false when an unexpired flow has the same user code: retry with another.
-pub async fn insert(pool: &PgPool, grant: &NewGrant<'_>, now: Timestamp) -> Result<bool, sqlx::Error> {
+pub async fn insert(pool: &PgPool, grant: &NewDeviceGrant<'_>, now: Timestamp) -> Result<bool, sqlx::Error> {
     let inserted = sqlx::query!(
         "INSERT INTO device_grants AS g
              (device_code_hash, user_code, sealed_device_code, interval_seconds, created_at, expires_at)
@@ -75,9 +75,13 @@ pub async fn insert(pool: &PgPool, grant: &NewGrant<'_>, now: Timestamp) -> Resu
 }
 
 /// Returns a flow as it was before this poll, and records the poll, atomically so that concurrent polls are ordered.
-pub async fn poll(pool: &PgPool, device_code_hash: &[u8; 32], now: Timestamp) -> Result<Option<Grant>, sqlx::Error> {
+pub async fn poll(
+    pool: &PgPool,
+    device_code_hash: &[u8; 32],
+    now: Timestamp,
+) -> Result<Option<DeviceGrant>, sqlx::Error> {
     sqlx::query_as!(
-        Grant,
+        DeviceGrant,
         "WITH before AS (SELECT * FROM device_grants WHERE device_code_hash = $1 FOR UPDATE)
            UPDATE device_grants g SET last_polled_at = $2 FROM before b WHERE g.device_code_hash = b.device_code_hash
            RETURNING b.state, b.sealed_device_code, b.interval_seconds,

@@ -5,7 +5,7 @@ use sqlx::PgExecutor;
 
 /// A ticket to issue.
 #[derive(Debug, Clone, Copy)]
-pub struct NewTicket<'a> {
+pub struct NewSiteTicket<'a> {
     /// SHA-256 of the ticket.
     pub secret_hash: &'a [u8; 32],
     /// SHA-256 of the secret in the visitor's cookie at the site.
@@ -21,7 +21,7 @@ pub struct NewTicket<'a> {
 /// Issues a ticket into `site`, gated by `org`. Returns false if the user is not a member, or the gate has changed.
 pub async fn issue(
     db: impl PgExecutor<'_>,
-    ticket: NewTicket<'_>,
+    ticket: NewSiteTicket<'_>,
     site: &Site,
     org: &OrgId,
 ) -> Result<bool, sqlx::Error> {
@@ -46,7 +46,7 @@ pub async fn issue(
 
 /// A redeemed ticket.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ticket {
+pub struct SiteTicket {
     /// SHA-256 of the secret in the cookie of the visitor that it was issued to.
     pub visitor_hash: Vec<u8>,
     /// The host that it is for.
@@ -64,9 +64,9 @@ pub struct Ticket {
 }
 
 /// Removes and returns a ticket, which nobody can redeem again.
-pub async fn take(db: impl PgExecutor<'_>, secret_hash: &[u8; 32]) -> Result<Option<Ticket>, sqlx::Error> {
+pub async fn take(db: impl PgExecutor<'_>, secret_hash: &[u8; 32]) -> Result<Option<SiteTicket>, sqlx::Error> {
     sqlx::query_as!(
-        Ticket,
+        SiteTicket,
         r#"SELECT visitor_hash AS "visitor_hash!", host AS "host!", project_id AS "project!: ProjectId",
                   access_version AS "access_version!", user_id AS "user!: UserId", gate_version AS "gate_version!",
                   expires_at AS "expires_at!: Timestamp"

@@ -2,7 +2,7 @@
 
 use domain::{
     SessionId, Timestamp, UserId,
-    changes::Touched,
+    changes::PendingChange,
     limits::{SESSION_IDLE, SESSION_LIFE, SESSION_USE_NOTED_EVERY, SESSIONS_PER_USER},
 };
 use sqlx::{PgConnection, PgExecutor, PgPool};
@@ -95,7 +95,11 @@ pub async fn find(
 }
 
 /// Returns at most [`SESSIONS_PER_USER`] sessions of a user, newest first.
-pub async fn list_of_user(db: impl PgExecutor<'_>, user: &UserId, now: Timestamp) -> Result<Vec<Session>, sqlx::Error> {
+pub async fn list_for_user(
+    db: impl PgExecutor<'_>,
+    user: &UserId,
+    now: Timestamp,
+) -> Result<Vec<Session>, sqlx::Error> {
     sqlx::query_as!(
         Session,
         "SELECT id, browser, created_at,
@@ -111,7 +115,7 @@ pub async fn list_of_user(db: impl PgExecutor<'_>, user: &UserId, now: Timestamp
 
 /// Ends one of a user's sessions, and their visits to gated sites: a badge of such a site does not say which session it
 /// came from. The other sessions get new badges when they next visit. Returns `None` when the user has no such session.
-pub async fn end(conn: &mut PgConnection, user: &UserId, id: &SessionId) -> Result<Option<Touched>, sqlx::Error> {
+pub async fn end(conn: &mut PgConnection, user: &UserId, id: &SessionId) -> Result<Option<PendingChange>, sqlx::Error> {
     let ended = sqlx::query!("DELETE FROM sessions WHERE id = $1 AND user_id = $2", id.as_str(), user.as_str())
         .execute(&mut *conn)
         .await?;
@@ -139,18 +143,18 @@ pub async fn is_live(db: impl PgExecutor<'_>, id: &SessionId, now: Timestamp) ->
 }
 
 /// Signs a user out everywhere: of the console, and of every gated site that admitted them.
-pub async fn end_all(conn: &mut PgConnection, user: &UserId) -> Result<Touched, sqlx::Error> {
+pub async fn end_all(conn: &mut PgConnection, user: &UserId) -> Result<PendingChange, sqlx::Error> {
     sqlx::query!("DELETE FROM sessions WHERE user_id = $1", user.as_str()).execute(&mut *conn).await?;
     end_visits(conn, user).await
 }
 
 /// Ends a user's visits to gated sites, on every edge that applies the change.
-async fn end_visits(conn: &mut PgConnection, user: &UserId) -> Result<Touched, sqlx::Error> {
+async fn end_visits(conn: &mut PgConnection, user: &UserId) -> Result<PendingChange, sqlx::Error> {
     sqlx::query!("DELETE FROM gate_tickets WHERE user_id = $1", user.as_str()).execute(&mut *conn).await?;
     sqlx::query!("UPDATE users SET gate_version = gate_version + 1 WHERE id = $1", user.as_str())
         .execute(&mut *conn)
         .await?;
-    Ok(Touched::new(user))
+    Ok(PendingChange::new(user))
 }
 
 /// Deletes at most `limit` ended sessions, and returns their number.

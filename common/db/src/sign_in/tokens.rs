@@ -76,16 +76,16 @@ pub enum LimitError {
 
 /// A presented token and its owner.
 #[derive(Debug, Clone)]
-pub struct Bearer {
+pub struct PresentedToken {
     /// The token.
     pub token: Token,
     /// The owner.
-    pub owner: Owner,
+    pub owner: TokenOwner,
 }
 
 /// The owner of a token.
 #[derive(Debug, Clone)]
-pub enum Owner {
+pub enum TokenOwner {
     /// A user.
     User(User),
     /// An organization.
@@ -113,7 +113,7 @@ pub async fn is_live(db: impl PgExecutor<'_>, id: &TokenId) -> Result<bool, sqlx
 
 /// Returns the token with this secret and its owner, even if it is revoked. A look-up by hash has no timing side
 /// channel that helps to find a secret.
-pub async fn find_bearer(pool: &PgPool, secret: &TokenHash) -> Result<Option<Bearer>, sqlx::Error> {
+pub async fn find_bearer(pool: &PgPool, secret: &TokenHash) -> Result<Option<PresentedToken>, sqlx::Error> {
     let row = sqlx::query!(
         r#"SELECT t.id, t.kind, t.label, t.created_at,
                   t.revoked_at, t.monthly_limit_cents, t.gateway_body_bytes, t.gateway_max_tokens,
@@ -130,9 +130,9 @@ pub async fn find_bearer(pool: &PgPool, secret: &TokenHash) -> Result<Option<Bea
     Ok(row.and_then(|row| {
         let owner = match (row.user_id, row.vcs_id, row.vcs_login, row.user_created_at) {
             (Some(id), Some(vcs_id), Some(vcs_login), Some(created_at)) => {
-                Owner::User(User { id, vcs_id, vcs_login, email: row.email, created_at })
+                TokenOwner::User(User { id, vcs_id, vcs_login, email: row.email, created_at })
             }
-            _ => Owner::Org {
+            _ => TokenOwner::Org {
                 id: row.org_id?,
                 name: row.org_name?,
                 created_at: row.org_created_at?,
@@ -148,13 +148,13 @@ pub async fn find_bearer(pool: &PgPool, secret: &TokenHash) -> Result<Option<Bea
             limit: row.monthly_limit_cents,
             asks: KeyLimits { body_bytes: row.gateway_body_bytes, max_tokens: row.gateway_max_tokens },
         };
-        Some(Bearer { token, owner })
+        Some(PresentedToken { token, owner })
     }))
 }
 
 /// The reason a token was not created.
 #[derive(Debug, thiserror::Error)]
-pub enum CreateError {
+pub enum CreateUserTokenError {
     /// The person has reached the maximum number of working tokens.
     #[error("there are {USER_TOKENS} working tokens; revoke some that are no longer used")]
     TooMany,
@@ -173,7 +173,7 @@ pub async fn create_for_user(
     limits: NewLimits,
     secret: &TokenHash,
     now: Timestamp,
-) -> Result<Token, CreateError> {
+) -> Result<Token, CreateUserTokenError> {
     // Lock before counting: two concurrent calls could exceed the limit.
     quotas::lock(&mut *conn, &Account::User(user.clone())).await?;
     let working = sqlx::query_scalar!(
@@ -183,7 +183,7 @@ pub async fn create_for_user(
     .fetch_one(&mut *conn)
     .await?;
     if working >= USER_TOKENS {
-        return Err(CreateError::TooMany);
+        return Err(CreateUserTokenError::TooMany);
     }
     sqlx::query!(
         "DELETE FROM tokens WHERE id IN
@@ -219,7 +219,7 @@ pub async fn create_for_user(
 macro_rules! select_tokens {
     ($rest:literal, $month:expr $(, $argument:expr)* $(,)?) => {
         sqlx::query_as!(
-            TokenRow,
+            UserTokenRow,
             r#"SELECT t.id, t.kind, t.label, t.created_at, t.revoked_at, t.monthly_limit_cents,
                       t.gateway_body_bytes, t.gateway_max_tokens,
                       COALESCE((SELECT k.cost_microcents FROM ai_usage_keys k
@@ -231,7 +231,7 @@ macro_rules! select_tokens {
     };
 }
 
-struct TokenRow {
+struct UserTokenRow {
     id: TokenId,
     kind: TokenKind,
     label: Option<String>,
@@ -243,9 +243,9 @@ struct TokenRow {
     month_cost: i64,
 }
 
-impl From<TokenRow> for TokenAndCost {
-    fn from(row: TokenRow) -> Self {
-        let TokenRow { id, kind, label, created_at, revoked_at, monthly_limit_cents: limit, .. } = row;
+impl From<UserTokenRow> for TokenAndCost {
+    fn from(row: UserTokenRow) -> Self {
+        let UserTokenRow { id, kind, label, created_at, revoked_at, monthly_limit_cents: limit, .. } = row;
         let asks = KeyLimits { body_bytes: row.gateway_body_bytes, max_tokens: row.gateway_max_tokens };
         let month_cost = Microcents(row.month_cost.try_into().unwrap_or_default());
         Self { token: Token { id, kind, label, created_at, revoked_at, limit, asks }, month_cost }
@@ -253,7 +253,7 @@ impl From<TokenRow> for TokenAndCost {
 }
 
 /// Returns at most `rows` of a user's tokens from before `before`, newest first, with their cost in `month`.
-pub async fn list_of_user(
+pub async fn list_for_user(
     pool: &PgPool,
     user: &UserId,
     month: Month,
@@ -271,7 +271,7 @@ pub async fn list_of_user(
 }
 
 /// Sets or removes limits of a user's key. Returns the token with its cost in `month`.
-pub async fn limit_of_user(
+pub async fn limit_for_user(
     conn: &mut PgConnection,
     user: &UserId,
     id: &TokenId,
@@ -322,7 +322,7 @@ pub(crate) async fn set_limits(
 
 /// A revoked token.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Revoked {
+pub struct RevokedToken {
     /// The API that it was for.
     pub kind: TokenKind,
     /// The label that its owner gave it.
@@ -330,14 +330,14 @@ pub struct Revoked {
 }
 
 /// Revokes and returns a user's token; `None` when the user has no such working token.
-pub async fn revoke_of_user(
+pub async fn revoke_for_user(
     conn: &mut PgConnection,
     user: &UserId,
     id: &TokenId,
     now: Timestamp,
-) -> Result<Option<Revoked>, sqlx::Error> {
+) -> Result<Option<RevokedToken>, sqlx::Error> {
     sqlx::query_as!(
-        Revoked,
+        RevokedToken,
         "UPDATE tokens SET revoked_at = $3 WHERE id = $1 AND user_id = $2 AND revoked_at IS NULL
            RETURNING kind, label",
         id.as_str(),

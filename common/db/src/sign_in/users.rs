@@ -20,7 +20,7 @@ pub struct User {
 
 /// A person as the code host describes them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Identity {
+pub struct CodeHostIdentity {
     /// The code host's id of the account.
     pub vcs_id: String,
     /// The current login.
@@ -38,7 +38,7 @@ pub async fn rename(conn: &mut PgConnection, vcs_id: &str, login: &str) -> Resul
 }
 
 /// Creates or updates the user with `identity` at a sign-in, and returns it.
-pub async fn upsert(conn: &mut PgConnection, identity: &Identity, now: Timestamp) -> Result<User, sqlx::Error> {
+pub async fn upsert(conn: &mut PgConnection, identity: &CodeHostIdentity, now: Timestamp) -> Result<User, sqlx::Error> {
     sqlx::query_as!(
         User,
         "INSERT INTO users (id, vcs_id, vcs_login, email, created_at) VALUES ($1, $2, $3, $4, $5)

@@ -39,14 +39,14 @@ pub async fn networks(pool: &PgPool, limit: i64) -> Result<Vec<AgentNetworks>, s
 }
 
 /// Returns the networks of one source; `None` if they were never read.
-pub async fn networks_of(pool: &PgPool, source: &str) -> Result<Option<AgentNetworks>, sqlx::Error> {
+pub async fn find_networks(pool: &PgPool, source: &str) -> Result<Option<AgentNetworks>, sqlx::Error> {
     sqlx::query_as!(AgentNetworks, "SELECT source, networks, read_at FROM agent_networks WHERE source = $1", source)
         .fetch_optional(pool)
         .await
 }
 
 /// Replaces the networks of a source.
-pub async fn keep_networks(pool: &PgPool, read: &AgentNetworks) -> Result<(), sqlx::Error> {
+pub async fn replace_networks(pool: &PgPool, read: &AgentNetworks) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "INSERT INTO agent_networks (source, networks, read_at) VALUES ($1, $2, $3)
          ON CONFLICT (source) DO UPDATE SET networks = excluded.networks, read_at = excluded.read_at",
@@ -73,7 +73,7 @@ pub async fn keys(pool: &PgPool, now: Timestamp, limit: i64) -> Result<Vec<Agent
 }
 
 /// Replaces the keys of an agent. A key that another agent already has stays with that agent.
-pub async fn keep_keys(pool: &PgPool, agent: &str, keys: &[AgentKey]) -> Result<(), sqlx::Error> {
+pub async fn replace_keys(pool: &PgPool, agent: &str, keys: &[AgentKey]) -> Result<(), sqlx::Error> {
     let ids: Vec<String> = keys.iter().map(|key| key.key_id.clone()).collect();
     let public_keys: Vec<Vec<u8>> = keys.iter().map(|key| key.public_key.clone()).collect();
     let ends: Vec<Option<Timestamp>> = keys.iter().map(|key| key.expires_at).collect();
@@ -97,7 +97,7 @@ pub async fn keep_keys(pool: &PgPool, agent: &str, keys: &[AgentKey]) -> Result<
 }
 
 /// Returns those of `urls` that are due to be read, each with its number of consecutive failures.
-pub async fn due(pool: &PgPool, urls: &[String], now: Timestamp) -> Result<Vec<(String, i32)>, sqlx::Error> {
+pub async fn filter_due(pool: &PgPool, urls: &[String], now: Timestamp) -> Result<Vec<(String, i32)>, sqlx::Error> {
     let due = sqlx::query!(
         r#"SELECT given.url AS "url!", coalesce(source.failures, 0) AS "failures!"
            FROM unnest($1::text[]) AS given (url) LEFT JOIN agent_sources AS source ON source.url = given.url
@@ -111,7 +111,7 @@ pub async fn due(pool: &PgPool, urls: &[String], now: Timestamp) -> Result<Vec<(
 }
 
 /// Records the next time to read a URL, and its number of consecutive failures.
-pub async fn note(pool: &PgPool, url: &str, read_again: Timestamp, failures: i32) -> Result<(), sqlx::Error> {
+pub async fn record_attempt(pool: &PgPool, url: &str, read_again: Timestamp, failures: i32) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "INSERT INTO agent_sources (url, read_again, failures) VALUES ($1, $2, $3)
          ON CONFLICT (url) DO UPDATE SET read_again = excluded.read_again, failures = excluded.failures",

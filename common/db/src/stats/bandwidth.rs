@@ -10,7 +10,7 @@ use domain::{Account, Timestamp, month::Month};
 use sqlx::{PgExecutor, PgPool};
 
 /// Returns the bytes that the account's sites have sent to people in a month, for comparison with its plan.
-pub async fn of_month(pool: &PgPool, account: &Account, month: Month) -> Result<u64, sqlx::Error> {
+pub async fn sum_month(pool: &PgPool, account: &Account, month: Month) -> Result<u64, sqlx::Error> {
     let bytes = sqlx::query_scalar!(
         r#"SELECT (COALESCE((SELECT people_bytes FROM bandwidth_months WHERE month = $2 AND account = $1), 0)
                    + COALESCE((SELECT sum(sums[11]) FROM traffic_recent

@@ -3,11 +3,11 @@
 use domain::{ProjectId, ProjectName, Timestamp};
 use sqlx::{PgConnection, PgExecutor};
 
-use super::report::Readable;
+use super::report::StatsPermit;
 use crate::permits::{Admin, AtLeast, Member, ProjectPermit};
 
 /// Returns the token of the project's link, if it has one.
-pub async fn token(
+pub async fn find_token(
     db: impl PgExecutor<'_>,
     project: &ProjectPermit<impl AtLeast<Member>>,
 ) -> Result<Option<String>, sqlx::Error> {
@@ -47,11 +47,11 @@ pub async fn disable(
     conn: &mut PgConnection,
     project: &ProjectPermit<impl AtLeast<Admin>>,
 ) -> Result<bool, sqlx::Error> {
-    end(conn, &project.id).await
+    disable_for_transfer(conn, &project.id).await
 }
 
 /// Removes the link like [`disable`], because the project gets another owner.
-pub(crate) async fn end(conn: &mut PgConnection, project: &ProjectId) -> Result<bool, sqlx::Error> {
+pub(crate) async fn disable_for_transfer(conn: &mut PgConnection, project: &ProjectId) -> Result<bool, sqlx::Error> {
     let gone = sqlx::query!("DELETE FROM public_stats WHERE project_id = $1", project.as_str()).execute(conn).await?;
     Ok(gone.rows_affected() == 1)
 }
@@ -61,7 +61,7 @@ pub async fn find(
     db: impl PgExecutor<'_>,
     token: &str,
     now: Timestamp,
-) -> Result<Option<(ProjectName, Readable)>, sqlx::Error> {
+) -> Result<Option<(ProjectName, StatsPermit)>, sqlx::Error> {
     let row = sqlx::query!(
         "SELECT p.id, p.name FROM public_stats link JOIN projects p ON p.id = link.project_id
          WHERE link.token = $1 AND (p.expires_at IS NULL OR p.expires_at > $2)",
@@ -70,5 +70,5 @@ pub async fn find(
     )
     .fetch_optional(db)
     .await?;
-    Ok(row.map(|row| (row.name, Readable::by_link(row.id))))
+    Ok(row.map(|row| (row.name, StatsPermit::by_link(row.id))))
 }

@@ -7,7 +7,7 @@ use time::Date;
 const LENGTH: usize = 32;
 
 /// Returns the salt of a UTC day: the one that an edge has already set, otherwise `new`, which must be random.
-pub async fn of(pool: &PgPool, day: Date, new: [u8; LENGTH]) -> Result<[u8; LENGTH], sqlx::Error> {
+pub async fn find_or_insert(pool: &PgPool, day: Date, new: [u8; LENGTH]) -> Result<[u8; LENGTH], sqlx::Error> {
     let salt = sqlx::query_scalar!(r#"SELECT visitor_salt($1, $2) AS "salt!""#, day, &new).fetch_one(pool).await?;
     salt.try_into().map_err(|_| sqlx::Error::Decode("a salt of another length".into()))
 }

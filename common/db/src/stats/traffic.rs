@@ -4,7 +4,7 @@ use std::{collections::HashMap, time::Duration};
 
 use domain::{
     ProjectId, Timestamp,
-    traffic::{Entry, HourTraffic},
+    traffic::{HourTraffic, TrafficEntry},
 };
 use sqlx::PgPool;
 
@@ -38,7 +38,7 @@ pub async fn record(pool: &PgPool, edge: &str, number: i64, traffic: &[HourTraff
         .map(whole)
         .collect();
     // Postgres arrays begin at 1.
-    let entries: Vec<(i32, &Entry)> =
+    let entries: Vec<(i32, &TrafficEntry)> =
         (1..).zip(traffic).flat_map(|(number, part)| part.entries.iter().map(move |entry| (number, entry))).collect();
     let entry_parts: Vec<i32> = entries.iter().map(|(number, _)| *number).collect();
     let kinds: Vec<String> = entries.iter().map(|(_, entry)| entry.kind.as_str().to_owned()).collect();
@@ -71,12 +71,12 @@ pub async fn record(pool: &PgPool, edge: &str, number: i64, traffic: &[HourTraff
 
 /// Returns the name under which an edge sends a site's traffic ahead of its batches. The number of such a batch is that
 /// of the last regular batch that included the traffic: regular batches up to it must leave out the site.
-pub fn sent_ahead_by(edge: &str, project: &ProjectId) -> String {
+pub fn ahead_edge_name(edge: &str, project: &ProjectId) -> String {
     format!("{edge}:{project}")
 }
 
 /// Returns the sites sent ahead of an edge's batches, each with the number of the last regular batch that included it.
-pub async fn sent_ahead(pool: &PgPool, edge: &str) -> Result<HashMap<ProjectId, i64>, sqlx::Error> {
+pub async fn list_sent_ahead(pool: &PgPool, edge: &str) -> Result<HashMap<ProjectId, i64>, sqlx::Error> {
     let name = format!("{edge}:");
     // The semicolon is the character after the colon.
     let after = format!("{edge};");

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use domain::{
     ProjectId, Timestamp,
-    traffic::sketch::{Register, Sketch},
+    traffic::sketch::{SketchRegister, VisitorSketch},
 };
 use sqlx::{PgConnection, PgPool};
 use time::Date;
@@ -46,10 +46,10 @@ async fn count_visitors(conn: &mut PgConnection, days: &[Date], projects: &[&str
     )
     .fetch_all(&mut *conn)
     .await?;
-    let mut by_day: HashMap<(Date, String), Sketch> = HashMap::new();
+    let mut by_day: HashMap<(Date, String), VisitorSketch> = HashMap::new();
     for row in sketches {
         let sketch = by_day.entry((row.day, row.project_id)).or_default();
-        sketch.extend(row.registers.into_iter().filter_map(Register::from_stored));
+        sketch.extend(row.registers.into_iter().filter_map(SketchRegister::from_stored));
     }
     let (mut days, mut projects, mut visitors) = (Vec::new(), Vec::new(), Vec::new());
     for ((day, project), sketch) in by_day {
@@ -72,7 +72,7 @@ async fn count_visitors(conn: &mut PgConnection, days: &[Date], projects: &[&str
 
 /// A partitioned table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Divided {
+pub enum PartitionedTable {
     /// The entries of hours, in daily partitions.
     HourEntries,
     /// Hours, in daily partitions.
@@ -81,7 +81,7 @@ pub enum Divided {
     Days,
 }
 
-impl Divided {
+impl PartitionedTable {
     /// All partitioned tables, in order of deletion: entries before their hours.
     pub const ALL: [Self; 3] = [Self::HourEntries, Self::Hours, Self::Days];
 
@@ -96,7 +96,7 @@ impl Divided {
 
 /// Creates the partition for `day`. Returns false when it exists, or when the default partition holds more of its rows
 /// than may be moved while others wait.
-pub async fn add_partition(pool: &PgPool, table: Divided, day: Date) -> Result<bool, sqlx::Error> {
+pub async fn add_partition(pool: &PgPool, table: PartitionedTable, day: Date) -> Result<bool, sqlx::Error> {
     sqlx::query_scalar!(r#"SELECT add_traffic_partition($1, $2) AS "added!""#, table.as_str(), day)
         .fetch_one(pool)
         .await
@@ -104,7 +104,7 @@ pub async fn add_partition(pool: &PgPool, table: Divided, day: Date) -> Result<b
 
 /// Drops the oldest partition before `until`, except hours that are in no day yet, and their entries. Returns whether
 /// it did.
-pub async fn drop_partition(pool: &PgPool, table: Divided, until: Timestamp) -> Result<bool, sqlx::Error> {
+pub async fn drop_partition(pool: &PgPool, table: PartitionedTable, until: Timestamp) -> Result<bool, sqlx::Error> {
     sqlx::query_scalar!(r#"SELECT drop_traffic_partition($1, $2) AS "dropped!""#, table.as_str(), until)
         .fetch_one(pool)
         .await
@@ -112,7 +112,7 @@ pub async fn drop_partition(pool: &PgPool, table: Divided, until: Timestamp) -> 
 
 /// Deletes at most `limit` rows of each table's default partition: hours before `hours` if all of these are in days,
 /// and days before `days`. Returns the highest number of rows deleted from one table.
-pub async fn delete_undivided(pool: &PgPool, hours: Timestamp, days: Date, limit: i64) -> Result<u64, sqlx::Error> {
+pub async fn delete_unpartitioned(pool: &PgPool, hours: Timestamp, days: Date, limit: i64) -> Result<u64, sqlx::Error> {
     let deleted = sqlx::query_scalar!(
         r#"WITH entries AS (
                DELETE FROM traffic_hour_entries_default WHERE ctid = ANY(ARRAY(

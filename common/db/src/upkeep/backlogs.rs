@@ -12,7 +12,7 @@ const MOST_ROWS: i64 = 1_000_000;
 /// The lengths of all queues.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Backlogs {
+pub struct JobBacklogs {
     /// Rows of traffic that are not folded into hours yet.
     pub traffic_rows: i64,
     /// Pushes of linked repositories that are not deployed yet.
@@ -34,10 +34,10 @@ pub struct Backlogs {
 }
 
 /// Counts the queues, and the certificates that expire before `ending_before`.
-pub async fn count(pool: &PgPool, ending_before: Timestamp) -> Result<Backlogs, sqlx::Error> {
+pub async fn count(pool: &PgPool, ending_before: Timestamp) -> Result<JobBacklogs, sqlx::Error> {
     // In use: it belongs to an order, or did not come from an authority and has no newer one that covers its names.
     sqlx::query_as!(
-        Backlogs,
+        JobBacklogs,
         r#"SELECT (SELECT count(*) FROM (SELECT FROM traffic_recent LIMIT $2) AS counted) AS "traffic_rows!",
                   (SELECT count(*) FROM (SELECT FROM repo_deploys LIMIT $2) AS counted) AS "pushes!",
                   (SELECT min(next_attempt_at) FROM repo_deploys) AS "pushes_since: Timestamp",

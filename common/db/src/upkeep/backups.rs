@@ -12,14 +12,14 @@ pub const BACK_UP: &str = "back up";
 pub const TRASH_PACKS: &str = "move packs to the trash";
 
 /// A snapshot of the database, as a transaction that sees everything committed before it began and ends with the value.
-pub struct Snapshot {
+pub struct DatabaseSnapshot {
     conn: PoolConnection<Postgres>,
     id: String,
 }
 
 /// A snapshot's description of the database.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Described {
+pub struct SnapshotInfo {
     /// The database's name; see [`database::name`](super::database::name).
     pub name: String,
     /// The newest migration.
@@ -51,13 +51,13 @@ pub struct MadeBackup {
     pub copied_bytes: i64,
 }
 
-impl Snapshot {
+impl DatabaseSnapshot {
     /// Begins a snapshot, which other sessions can share by its [id](Self::id).
     pub async fn begin(pool: &PgPool) -> Result<Self, sqlx::Error> {
         let mut conn = pool.acquire().await?;
         // The connection gets settings of its own, and the transaction ends with it.
         conn.close_on_drop();
-        crate::connections::take_any_time(&mut conn).await?;
+        crate::connections::lift_timeouts(&mut conn).await?;
         // The session is idle while `pg_dump` works.
         sqlx::query!(r#"SELECT set_config('idle_in_transaction_session_timeout', '0', false) AS "idle!""#)
             .fetch_one(&mut *conn)
@@ -73,7 +73,7 @@ impl Snapshot {
     }
 
     /// Describes the database.
-    pub async fn describe(&mut self) -> Result<Described, sqlx::Error> {
+    pub async fn describe(&mut self) -> Result<SnapshotInfo, sqlx::Error> {
         let conn = &mut *self.conn;
         let name = sqlx::query_scalar!("SELECT name FROM database_name").fetch_one(&mut *conn).await?;
         let schema = schema(&mut *conn).await?.unwrap_or_default();
@@ -99,7 +99,7 @@ impl Snapshot {
         )
         .fetch_all(&mut *conn)
         .await?;
-        Ok(Described { name, schema, server, sealed_by, roles })
+        Ok(SnapshotInfo { name, schema, server, sealed_by, roles })
     }
 
     /// Returns the deployments whose packs are needed, ordered by id.
@@ -110,7 +110,7 @@ impl Snapshot {
     }
 }
 
-impl std::fmt::Debug for Snapshot {
+impl std::fmt::Debug for DatabaseSnapshot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Snapshot").field("id", &self.id).finish_non_exhaustive()
     }
@@ -123,7 +123,7 @@ pub async fn schema(db: impl PgExecutor<'_>) -> Result<Option<i64>, sqlx::Error>
 }
 
 /// Records a completed backup.
-pub async fn note(db: impl PgExecutor<'_>, made: &MadeBackup) -> Result<(), sqlx::Error> {
+pub async fn record(db: impl PgExecutor<'_>, made: &MadeBackup) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "INSERT INTO backups (name, began_at, ended_at, place, packs, bytes, copied_bytes)
          VALUES ($1, $2, $3, $4, $5, $6, $7)",
@@ -146,7 +146,7 @@ pub async fn last(db: impl PgExecutor<'_>) -> Result<Option<Timestamp>, sqlx::Er
 }
 
 /// Deletes the records of backups older than `before`, except the last one.
-pub async fn forget(db: impl PgExecutor<'_>, before: Timestamp) -> Result<u64, sqlx::Error> {
+pub async fn delete_records(db: impl PgExecutor<'_>, before: Timestamp) -> Result<u64, sqlx::Error> {
     let forgotten = sqlx::query!(
         "DELETE FROM backups WHERE began_at < $1 AND began_at < (SELECT max(began_at) FROM backups)",
         before,

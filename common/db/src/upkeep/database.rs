@@ -81,7 +81,7 @@ pub async fn copy_id(pool: &PgPool) -> Result<CopyId, sqlx::Error> {
 }
 
 /// Returns whether the server has the database `copy`, which must be [beside](CopyId::is_beside) this one.
-pub async fn is_there(pool: &PgPool, copy: &CopyId) -> Result<bool, sqlx::Error> {
+pub async fn exists(pool: &PgPool, copy: &CopyId) -> Result<bool, sqlx::Error> {
     sqlx::query_scalar!(r#"SELECT EXISTS (SELECT FROM pg_database WHERE oid::bigint = $1) AS "is_there!""#, copy.oid)
         .fetch_one(pool)
         .await

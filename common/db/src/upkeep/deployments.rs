@@ -2,7 +2,7 @@
 
 use domain::{
     DeploymentId, ProjectId, Timestamp,
-    changes::Touched,
+    changes::PendingChange,
     limits::{DEPLOYMENT_KEPT, PACK_LEAST_BYTES, PACK_OVERHEAD_BYTES},
 };
 use sqlx::{PgConnection, PgPool};
@@ -60,13 +60,13 @@ pub async fn expire(
     kept: u32,
     rows: i64,
     now: Timestamp,
-) -> Result<(Vec<DeploymentId>, Touched), sqlx::Error> {
-    let nothing = Touched::new(&project.id);
+) -> Result<(Vec<DeploymentId>, PendingChange), sqlx::Error> {
+    let nothing = PendingChange::new(&project.id);
     if lock_project(conn, &project.id).await?.is_none() {
         return Ok((Vec::new(), nothing));
     }
     let expired = sqlx::query_as!(
-        pack_removals::Deleted,
+        pack_removals::DeletedPack,
         r#"DELETE FROM deployments WHERE id IN (
              SELECT id FROM (
                  SELECT id, status, created_at, superseded_at,

@@ -23,13 +23,17 @@ pub struct HeldBytes {
 
 impl HeldBytes {
     /// Returns the total.
-    pub fn in_all(self) -> u64 {
+    pub fn total(self) -> u64 {
         self.trashed.saturating_add(self.due).saturating_add(self.restorable)
     }
 }
 
 /// Returns the bytes of an account's deleted deployments in the store at `now`.
-pub async fn of(db: impl PgExecutor<'_>, payer: &Account, now: Timestamp) -> Result<HeldBytes, sqlx::Error> {
+pub async fn find_for_payer(
+    db: impl PgExecutor<'_>,
+    payer: &Account,
+    now: Timestamp,
+) -> Result<HeldBytes, sqlx::Error> {
     let held = sqlx::query!(
         r#"SELECT (SELECT COALESCE(sum(bytes), 0)::bigint FROM trashed_packs WHERE payer = $1) AS "trashed!",
                   COALESCE(sum(bytes) FILTER (WHERE next_attempt_at <= $2), 0)::bigint AS "due!",

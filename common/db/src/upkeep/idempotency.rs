@@ -5,7 +5,7 @@ use sqlx::PgPool;
 
 /// The result of claiming a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Claim {
+pub enum KeyClaim {
     /// The key was free. The claimant now holds it, and runs the request.
     Fresh,
     /// Another request holds the key and is still pending.
@@ -28,7 +28,7 @@ pub enum Claim {
 
 /// The times before which rows are ignored.
 #[derive(Debug, Clone, Copy)]
-pub struct Horizon {
+pub struct ClaimHorizon {
     /// Older responses have expired.
     pub answered: Timestamp,
     /// Pending requests without a sign of life since then have died with their process.
@@ -41,8 +41,8 @@ pub async fn claim(
     scope: &[u8; 32],
     request: &[u8; 32],
     now: Timestamp,
-    horizon: Horizon,
-) -> Result<Claim, sqlx::Error> {
+    horizon: ClaimHorizon,
+) -> Result<KeyClaim, sqlx::Error> {
     let claimed = sqlx::query!(
         "INSERT INTO idempotency_keys AS k (scope_hash, request_hash, created_at) VALUES ($1, $2, $3)
            ON CONFLICT (scope_hash) DO UPDATE
@@ -58,13 +58,13 @@ pub async fn claim(
     .execute(pool)
     .await?;
     if claimed.rows_affected() == 1 {
-        return Ok(Claim::Fresh);
+        return Ok(KeyClaim::Fresh);
     }
-    holder(pool, scope).await
+    find_holder(pool, scope).await
 }
 
-/// Returns the holder of `scope`, or [`Claim::Released`] if there is none. An expired response is included.
-pub async fn holder(pool: &PgPool, scope: &[u8; 32]) -> Result<Claim, sqlx::Error> {
+/// Returns the holder of `scope`, or [`KeyClaim::Released`] if there is none. An expired response is included.
+pub async fn find_holder(pool: &PgPool, scope: &[u8; 32]) -> Result<KeyClaim, sqlx::Error> {
     let row = sqlx::query!(
         r#"SELECT request_hash AS "request_hash!", status, sealed_answer FROM idempotency_keys WHERE scope_hash = $1"#,
         scope,
@@ -72,10 +72,12 @@ pub async fn holder(pool: &PgPool, scope: &[u8; 32]) -> Result<Claim, sqlx::Erro
     .fetch_optional(pool)
     .await?;
     Ok(match row {
-        None => Claim::Released,
+        None => KeyClaim::Released,
         Some(row) => match (row.status, row.sealed_answer) {
-            (Some(status), Some(sealed_answer)) => Claim::Answered { request: row.request_hash, status, sealed_answer },
-            _ => Claim::Running { request: row.request_hash },
+            (Some(status), Some(sealed_answer)) => {
+                KeyClaim::Answered { request: row.request_hash, status, sealed_answer }
+            }
+            _ => KeyClaim::Running { request: row.request_hash },
         },
     })
 }
@@ -99,7 +101,7 @@ pub async fn keep_alive(
 }
 
 /// Stores the response to the request that claimed `scope` at `claimed_at`, unless another one has taken over.
-pub async fn remember(
+pub async fn store_response(
     pool: &PgPool,
     scope: &[u8; 32],
     claimed_at: Timestamp,

@@ -38,7 +38,7 @@ pub async fn write_check(db: impl PgExecutor<'_>, sealed: &[u8]) -> Result<(), s
 }
 
 /// Returns whether the database has a record of any of these deployments.
-pub async fn knows_any(db: impl PgExecutor<'_>, ids: &[DeploymentId]) -> Result<bool, sqlx::Error> {
+pub async fn has_any(db: impl PgExecutor<'_>, ids: &[DeploymentId]) -> Result<bool, sqlx::Error> {
     let ids: Vec<String> = ids.iter().map(DeploymentId::to_string).collect();
     sqlx::query_scalar!(r#"SELECT EXISTS (SELECT FROM deployments WHERE id = ANY($1)) AS "knows!""#, &ids)
         .fetch_one(db)
@@ -67,7 +67,7 @@ pub async fn taken_over_at(
 }
 
 /// Records that this database took over `part` from the database `former_name`.
-pub async fn note_take_over(
+pub async fn record_take_over(
     db: impl PgExecutor<'_>,
     part: &str,
     former_name: &str,
@@ -86,7 +86,7 @@ pub async fn note_take_over(
 
 /// The state of the Postgres server and of this connection.
 #[derive(Debug)]
-pub struct Server {
+pub struct ServerInfo {
     /// The version, such as `15.9`.
     pub version: String,
     /// Whether this connection is encrypted.
@@ -102,9 +102,9 @@ pub struct Server {
 }
 
 /// Returns the state of the Postgres server and of this connection.
-pub async fn server(db: impl PgExecutor<'_>) -> Result<Server, sqlx::Error> {
+pub async fn server(db: impl PgExecutor<'_>) -> Result<ServerInfo, sqlx::Error> {
     sqlx::query_as!(
-        Server,
+        ServerInfo,
         r#"SELECT current_setting('server_version') AS "version!",
                   coalesce((SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()), false) AS "is_encrypted!",
                   (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend') AS "connections!",
@@ -127,7 +127,7 @@ pub async fn is_encrypted(db: impl PgExecutor<'_>) -> Result<bool, sqlx::Error> 
 
 /// The versions of the schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Schema {
+pub struct SchemaVersions {
     /// The last applied migration.
     pub applied: i64,
     /// The last migration that this program knows.
@@ -135,10 +135,10 @@ pub struct Schema {
 }
 
 /// Returns the schema versions of the database and of this program.
-pub async fn schema(pool: &PgPool) -> Result<Schema, sqlx::Error> {
+pub async fn schema(pool: &PgPool) -> Result<SchemaVersions, sqlx::Error> {
     // Unchecked, because the table belongs to the migrator and is missing in the databases that the macros use.
     let applied: Option<i64> =
         sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations WHERE success").fetch_one(pool).await?;
     let known = migrations::newest();
-    Ok(Schema { applied: applied.unwrap_or_default(), known })
+    Ok(SchemaVersions { applied: applied.unwrap_or_default(), known })
 }

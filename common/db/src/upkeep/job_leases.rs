@@ -7,7 +7,7 @@ use sqlx::PgExecutor;
 
 /// The right to run a job until the lease expires.
 #[derive(Debug)]
-pub struct Lease {
+pub struct JobLease {
     job: &'static str,
     until: Timestamp,
 }
@@ -18,13 +18,13 @@ pub async fn register(db: impl PgExecutor<'_>, job: &str) -> Result<(), sqlx::Er
 }
 
 /// Acquires the lease for `length`, unless it is held or the job ran after `not_since`.
-pub async fn take(
+pub async fn acquire(
     db: impl PgExecutor<'_>,
     job: &'static str,
     now: Timestamp,
     not_since: Timestamp,
     length: Duration,
-) -> Result<Option<Lease>, sqlx::Error> {
+) -> Result<Option<JobLease>, sqlx::Error> {
     let until = now + length;
     // Skip a locked row, because another admin is acquiring the lease.
     let taken = sqlx::query!(
@@ -38,13 +38,13 @@ pub async fn take(
     )
     .execute(db)
     .await?;
-    Ok((taken.rows_affected() == 1).then_some(Lease { job, until }))
+    Ok((taken.rows_affected() == 1).then_some(JobLease { job, until }))
 }
 
 /// Extends the lease to `length` from now. Returns false when it expired and has another holder.
 pub async fn extend(
     db: impl PgExecutor<'_>,
-    lease: &mut Lease,
+    lease: &mut JobLease,
     now: Timestamp,
     length: Duration,
 ) -> Result<bool, sqlx::Error> {
@@ -62,7 +62,7 @@ pub async fn extend(
 }
 
 /// Releases the lease and records the error, unless the lease expired and has another holder.
-pub async fn give_back(db: impl PgExecutor<'_>, lease: &Lease, error: Option<&str>) -> Result<(), sqlx::Error> {
+pub async fn release(db: impl PgExecutor<'_>, lease: &JobLease, error: Option<&str>) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "UPDATE job_leases SET leased_until = NULL, last_error = $3 WHERE job = $1 AND leased_until = $2",
         lease.job,
@@ -86,7 +86,7 @@ pub struct FailingJob {
 }
 
 /// Returns at most `limit` jobs whose last run failed.
-pub async fn failing(db: impl PgExecutor<'_>, limit: i64) -> Result<Vec<FailingJob>, sqlx::Error> {
+pub async fn list_failing(db: impl PgExecutor<'_>, limit: i64) -> Result<Vec<FailingJob>, sqlx::Error> {
     sqlx::query_as!(
         FailingJob,
         r#"SELECT job, last_error AS "error!", last_run_at FROM job_leases

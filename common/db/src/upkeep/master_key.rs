@@ -4,8 +4,8 @@ use std::path::Path;
 
 use config::without_password;
 use secrets::{
-    EdgeKey, MasterKey, Purpose,
-    master_key::{Key, TAG_LEN},
+    EdgeKey, KeyPurpose, MasterKey,
+    master_key::{MasterKeyBytes, TAG_LEN},
 };
 use sqlx::PgPool;
 
@@ -22,14 +22,14 @@ const SAMPLE: i64 = 20;
 /// The master key does not open the database's sealed values.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("it holds {}, and the database's values are sealed with {sealed_by}", .ids.join(", "))]
-pub struct WrongKey {
+pub struct WrongKeyError {
     /// The ids of the keys in the key file.
     ids: Vec<String>,
     /// The id of the key that the database's values are sealed with.
     sealed_by: String,
 }
 
-impl WrongKey {
+impl WrongKeyError {
     /// Explains what is wrong with the key file `file` for the database at `url`, and how to fix it.
     pub fn explain(&self, file: &Path, url: &str) -> String {
         format!(
@@ -55,14 +55,14 @@ impl WrongKey {
 ///
 /// If the check value is missing, as in a database of an older version, other sealed values are tried. They are also
 /// tried when it does not open, because `certs rotate-key` of such a version does not reseal it.
-pub async fn check(db: &PgPool, master: &MasterKey, may_write: bool) -> Result<Option<WrongKey>, sqlx::Error> {
+pub async fn check(db: &PgPool, master: &MasterKey, may_write: bool) -> Result<Option<WrongKeyError>, sqlx::Error> {
     let sealed = match identity::sealed_check(db).await? {
         Some(sealed) if opens(master, &sealed) => return Ok(None),
         sealed => sealed,
     };
-    let sample = Sample::of(db, Opener::Master(master)).await?;
-    let ids = || master.keys().iter().map(Key::id).collect::<Vec<_>>();
-    let anew = master.seal(Purpose::MasterKeyCheck, CHECK.as_bytes(), TEXT);
+    let sample = OpenedSample::take(db, CheckedKey::Master(master)).await?;
+    let ids = || master.keys().iter().map(MasterKeyBytes::id).collect::<Vec<_>>();
+    let anew = master.seal(KeyPurpose::MasterKeyCheck, CHECK.as_bytes(), TEXT);
     let Some(sealed) = sealed else {
         // A few values may have been sealed with a wrong key before there was a check.
         if sample.closed > sample.opened {
@@ -87,12 +87,12 @@ pub async fn check(db: &PgPool, master: &MasterKey, may_write: bool) -> Result<O
 }
 
 /// Checks an edge's keys like [`check`]: they open the check value and the keys of certificates. Writes nothing.
-pub async fn check_edge(db: &PgPool, key: &EdgeKey) -> Result<Option<WrongKey>, sqlx::Error> {
+pub async fn check_edge(db: &PgPool, key: &EdgeKey) -> Result<Option<WrongKeyError>, sqlx::Error> {
     let sealed = identity::sealed_check(db).await?;
     if sealed.as_ref().is_some_and(|sealed| key.open_check(CHECK.as_bytes(), sealed).is_ok()) {
         return Ok(None);
     }
-    let sample = Sample::of(db, Opener::Edge(key)).await?;
+    let sample = OpenedSample::take(db, CheckedKey::Edge(key)).await?;
     Ok(match sealed {
         Some(sealed) => (sample.closed > 0 || sample.opened == 0).then(|| wrong(&key.ids(), &sealed)),
         None => (sample.closed > sample.opened).then(|| wrong(&key.ids(), &sample.first_closed)),
@@ -100,23 +100,23 @@ pub async fn check_edge(db: &PgPool, key: &EdgeKey) -> Result<Option<WrongKey>, 
 }
 
 fn opens(master: &MasterKey, sealed: &[u8]) -> bool {
-    master.open(Purpose::MasterKeyCheck, CHECK.as_bytes(), sealed).is_ok()
+    master.open(KeyPurpose::MasterKeyCheck, CHECK.as_bytes(), sealed).is_ok()
 }
 
-fn wrong(ids: &[String], sealed: &[u8]) -> WrongKey {
+fn wrong(ids: &[String], sealed: &[u8]) -> WrongKeyError {
     let ids = ids.iter().map(|id| format!("key {id}")).collect();
     let sealed_by =
         sealed.get(1..TAG_LEN).map_or_else(|| "another key".to_owned(), |id| format!("key {}", hex::encode(id)));
-    WrongKey { ids, sealed_by }
+    WrongKeyError { ids, sealed_by }
 }
 
 #[derive(Clone, Copy)]
-enum Opener<'a> {
+enum CheckedKey<'a> {
     Master(&'a MasterKey),
     Edge(&'a EdgeKey),
 }
 
-impl Opener<'_> {
+impl CheckedKey<'_> {
     /// Returns whether the key opens values of the column, other than the check value.
     fn is_for(self, column: Column) -> bool {
         match self {
@@ -136,14 +136,14 @@ impl Opener<'_> {
 
 /// The outcome of opening some of the sealed values.
 #[derive(Default)]
-struct Sample {
+struct OpenedSample {
     opened: usize,
     closed: usize,
     first_closed: Vec<u8>,
 }
 
-impl Sample {
-    async fn of(db: &PgPool, key: Opener<'_>) -> Result<Self, sqlx::Error> {
+impl OpenedSample {
+    async fn take(db: &PgPool, key: CheckedKey<'_>) -> Result<Self, sqlx::Error> {
         let mut sample = Self::default();
         for &column in Column::ALL {
             if !key.is_for(column) {

@@ -4,7 +4,7 @@ use domain::{DeploymentId, Timestamp};
 use sqlx::PgExecutor;
 
 /// Returns deployments after the id `after` whose packs were not copied to `replica`, sorted.
-pub async fn missing(
+pub async fn list_missing(
     db: impl PgExecutor<'_>,
     replica: &str,
     after: Option<&DeploymentId>,
@@ -24,7 +24,7 @@ pub async fn missing(
 }
 
 /// Records that a pack was copied.
-pub async fn copied(
+pub async fn mark_copied(
     db: impl PgExecutor<'_>,
     id: &DeploymentId,
     replica: &str,

@@ -5,7 +5,7 @@ use sqlx::PgExecutor;
 
 /// The owner of a deployment, for display.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ownership {
+pub struct DeploymentOwner {
     /// The project's name, or the three words of a share.
     pub project: String,
     /// The person or the organization.
@@ -41,9 +41,9 @@ pub async fn stored_bytes(db: impl PgExecutor<'_>) -> Result<i64, sqlx::Error> {
 }
 
 /// Returns the owner of a deployment; `None` when it does not exist or has no files.
-pub async fn ownership(db: impl PgExecutor<'_>, id: &DeploymentId) -> Result<Option<Ownership>, sqlx::Error> {
+pub async fn find_owner(db: impl PgExecutor<'_>, id: &DeploymentId) -> Result<Option<DeploymentOwner>, sqlx::Error> {
     sqlx::query_as!(
-        Ownership,
+        DeploymentOwner,
         r#"SELECT coalesce(p.share_name, p.name) AS "project!: String", coalesce(o.name, u.vcs_login) AS "owner!: String"
            FROM deployments d JOIN projects p ON p.id = d.project_id
            LEFT JOIN orgs o ON o.id = p.org_id LEFT JOIN users u ON u.id = p.user_id
@@ -55,7 +55,7 @@ pub async fn ownership(db: impl PgExecutor<'_>, id: &DeploymentId) -> Result<Opt
 }
 
 /// Records a fault, with the first affected file and the number of affected files.
-pub async fn found(
+pub async fn record(
     db: impl PgExecutor<'_>,
     id: &DeploymentId,
     kind: &str,
@@ -81,7 +81,7 @@ pub async fn found(
 }
 
 /// Records that a pack is repaired. Returns whether it had a fault.
-pub async fn repaired(db: impl PgExecutor<'_>, id: &DeploymentId, now: Timestamp) -> Result<bool, sqlx::Error> {
+pub async fn mark_repaired(db: impl PgExecutor<'_>, id: &DeploymentId, now: Timestamp) -> Result<bool, sqlx::Error> {
     let repaired = sqlx::query!(
         "UPDATE pack_faults SET repaired_at = $2 WHERE deployment_id = $1 AND repaired_at IS NULL",
         id.as_str(),
@@ -93,7 +93,7 @@ pub async fn repaired(db: impl PgExecutor<'_>, id: &DeploymentId, now: Timestamp
 }
 
 /// Returns the faulty deployments after the id `after`, sorted.
-pub async fn open(
+pub async fn list_open(
     db: impl PgExecutor<'_>,
     after: Option<&DeploymentId>,
     rows: i64,
@@ -109,7 +109,7 @@ pub async fn open(
 }
 
 /// Counts the faults by kind.
-pub async fn counts(db: impl PgExecutor<'_>) -> Result<Vec<(String, i64)>, sqlx::Error> {
+pub async fn count_by_kind(db: impl PgExecutor<'_>) -> Result<Vec<(String, i64)>, sqlx::Error> {
     let rows =
         sqlx::query!(r#"SELECT kind, count(*) AS "count!" FROM pack_faults WHERE repaired_at IS NULL GROUP BY kind"#)
             .fetch_all(db)
@@ -118,7 +118,7 @@ pub async fn counts(db: impl PgExecutor<'_>) -> Result<Vec<(String, i64)>, sqlx:
 }
 
 /// Counts the lost or damaged packs.
-pub async fn faulty(db: impl PgExecutor<'_>) -> Result<i64, sqlx::Error> {
+pub async fn count_packs(db: impl PgExecutor<'_>) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar!(
         r#"SELECT count(DISTINCT deployment_id) AS "count!" FROM pack_faults WHERE repaired_at IS NULL"#
     )

@@ -8,7 +8,7 @@ use domain::{
 };
 use sqlx::{PgConnection, PgExecutor};
 
-use crate::projects::deployments::Content;
+use crate::projects::deployments::UploadContent;
 
 /// A pack to remove.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub struct PackRemoval {
 }
 
 /// A deleted deployment, with the bytes that its pack counts with in the store.
-pub(crate) struct Deleted {
+pub(crate) struct DeletedPack {
     pub(crate) id: DeploymentId,
     pub(crate) counted_bytes: i64,
 }
@@ -29,7 +29,7 @@ pub(crate) struct Deleted {
 pub(crate) async fn queue(
     conn: &mut PgConnection,
     project: &ProjectId,
-    deleted: &[Deleted],
+    deleted: &[DeletedPack],
     now: Timestamp,
 ) -> Result<(), sqlx::Error> {
     let ids: Vec<String> = deleted.iter().map(|deleted| deleted.id.to_string()).collect();
@@ -50,7 +50,7 @@ pub(crate) async fn queue(
 }
 
 /// Queues the removal at `due` of the pack of a deployment that `user` is about to create, in case it is not created.
-pub async fn queue_unmade(
+pub async fn queue_uncreated(
     conn: &mut PgConnection,
     id: &DeploymentId,
     user: &UserId,
@@ -70,8 +70,12 @@ pub async fn queue_unmade(
     .map(drop)
 }
 
-/// Records the size of a pack that was queued by [`queue_unmade`] and is now written.
-pub async fn note_bytes(db: impl PgExecutor<'_>, id: &DeploymentId, content: Content) -> Result<(), sqlx::Error> {
+/// Records the size of a pack that was queued by [`queue_uncreated`] and is now written.
+pub async fn record_bytes(
+    db: impl PgExecutor<'_>,
+    id: &DeploymentId,
+    content: UploadContent,
+) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "UPDATE pack_removals SET bytes = $2 WHERE deployment_id = $1",
         id.as_str(),
@@ -108,7 +112,7 @@ pub(crate) async fn queue_project(
 }
 
 /// Removes packs from the queue whose deployments were restored.
-pub(crate) async fn unqueue(conn: &mut PgConnection, ids: &[String]) -> Result<(), sqlx::Error> {
+pub(crate) async fn dequeue(conn: &mut PgConnection, ids: &[String]) -> Result<(), sqlx::Error> {
     sqlx::query!("DELETE FROM pack_removals WHERE deployment_id = ANY($1)", ids).execute(conn).await.map(drop)
 }
 
@@ -121,7 +125,7 @@ pub async fn cancel(conn: &mut PgConnection, id: &DeploymentId) -> Result<bool, 
 
 /// Returns at most `limit` packs due for removal by both `now` and the clock of Postgres, so that one wrong clock does
 /// no harm.
-pub async fn due(db: impl PgExecutor<'_>, now: Timestamp, limit: i64) -> Result<Vec<PackRemoval>, sqlx::Error> {
+pub async fn list_due(db: impl PgExecutor<'_>, now: Timestamp, limit: i64) -> Result<Vec<PackRemoval>, sqlx::Error> {
     sqlx::query_as!(
         PackRemoval,
         "SELECT deployment_id, attempts FROM pack_removals
@@ -134,7 +138,7 @@ pub async fn due(db: impl PgExecutor<'_>, now: Timestamp, limit: i64) -> Result<
 }
 
 /// Records that a pack was removed; with `second`, that it is in the trash, watched for that many seconds so far.
-pub async fn done(db: impl PgExecutor<'_>, id: &DeploymentId, second: Option<i64>) -> Result<(), sqlx::Error> {
+pub async fn mark_removed(db: impl PgExecutor<'_>, id: &DeploymentId, second: Option<i64>) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "WITH removed AS (DELETE FROM pack_removals WHERE deployment_id = $1 RETURNING project, payer, bytes)
          INSERT INTO trashed_packs (deployment_id, project, is_deletion, seen_at_second, payer, bytes)
@@ -152,7 +156,7 @@ pub async fn done(db: impl PgExecutor<'_>, id: &DeploymentId, second: Option<i64
 }
 
 /// Records that the pack could not be removed, and postpones the next attempt by `pause`.
-pub async fn put_off(
+pub async fn postpone(
     db: impl PgExecutor<'_>,
     id: &DeploymentId,
     now: Timestamp,

@@ -5,7 +5,7 @@ use sqlx::{AssertSqlSafe, PgExecutor, PgPool};
 
 /// The database to restore into.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
+pub struct RestoreTarget {
     /// The database's name at the server.
     pub name: String,
     /// The major version of the server.
@@ -16,7 +16,7 @@ pub struct Target {
 
 /// A live deployment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Live {
+pub struct LiveDeployment {
     /// The deployment.
     pub id: DeploymentId,
     /// The project.
@@ -24,9 +24,9 @@ pub struct Live {
 }
 
 /// Describes the database.
-pub async fn target(db: impl PgExecutor<'_>) -> Result<Target, sqlx::Error> {
+pub async fn find_target(db: impl PgExecutor<'_>) -> Result<RestoreTarget, sqlx::Error> {
     sqlx::query_as!(
-        Target,
+        RestoreTarget,
         r#"SELECT current_database()::text AS "name!", current_setting('server_version_num')::int / 10000 AS "server!",
                   EXISTS (SELECT FROM pg_class WHERE relnamespace = to_regnamespace('public')
                             AND relkind IN ('r', 'p')) AS "has_tables!""#
@@ -69,9 +69,9 @@ pub async fn end_leases(db: impl PgExecutor<'_>) -> Result<(), sqlx::Error> {
 }
 
 /// Returns all live deployments.
-pub async fn live(db: impl PgExecutor<'_>) -> Result<Vec<Live>, sqlx::Error> {
+pub async fn list_live(db: impl PgExecutor<'_>) -> Result<Vec<LiveDeployment>, sqlx::Error> {
     sqlx::query_as!(
-        Live,
+        LiveDeployment,
         "SELECT d.id, p.name AS project FROM deployments d JOIN projects p ON p.id = d.project_id
            WHERE d.status = 'live' ORDER BY d.id"
     )

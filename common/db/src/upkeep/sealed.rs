@@ -4,7 +4,7 @@
 //! the condition that finds the row of such a text again (`is_row`). A test compares the list with the schema.
 
 use secrets::{
-    Purpose,
+    KeyPurpose,
     master_key::{FORM, TAG_LEN},
 };
 use sqlx::{PgConnection, PgPool};
@@ -43,7 +43,7 @@ macro_rules! columns {
             }
 
             /// Returns the purpose that the column's key is derived for.
-            pub const fn purpose(self) -> Purpose {
+            pub const fn purpose(self) -> KeyPurpose {
                 match self { $(Self::$name => $purpose,)+ }
             }
 
@@ -119,8 +119,8 @@ columns! {
     AcmeAccounts {
         table: "acme_accounts",
         column: "sealed_credentials",
-        purpose: Purpose::AcmeAccounts,
-        identity: of_text,
+        purpose: KeyPurpose::AcmeAccounts,
+        identity: text_identity,
         row: "id",
         is_row: "id = $1",
     }
@@ -128,8 +128,8 @@ columns! {
     CertificateOrders {
         table: "certificate_orders",
         column: "sealed_key",
-        purpose: Purpose::CertificateKeys,
-        identity: of_text,
+        purpose: KeyPurpose::CertificateKeys,
+        identity: text_identity,
         row: "name",
         is_row: "name = $1",
     }
@@ -137,8 +137,8 @@ columns! {
     Certificates {
         table: "certificates",
         column: "sealed_key",
-        purpose: Purpose::CertificateKeys,
-        identity: of_text,
+        purpose: KeyPurpose::CertificateKeys,
+        identity: text_identity,
         row: "id",
         is_row: "id = $1",
     }
@@ -146,8 +146,8 @@ columns! {
     DeviceGrants {
         table: "device_grants",
         column: "sealed_device_code",
-        purpose: Purpose::CodeHost,
-        identity: of_hex,
+        purpose: KeyPurpose::CodeHost,
+        identity: hex_identity,
         row: "encode(device_code_hash, 'hex')",
         is_row: "device_code_hash = decode($1, 'hex')",
     }
@@ -155,8 +155,8 @@ columns! {
     CodeHostGrants {
         table: "code_host_grants",
         column: "sealed_tokens",
-        purpose: Purpose::CodeHost,
-        identity: of_text,
+        purpose: KeyPurpose::CodeHost,
+        identity: text_identity,
         row: "user_id",
         is_row: "user_id = $1",
     }
@@ -164,8 +164,8 @@ columns! {
     MasterKeyChecks {
         table: "master_key_checks",
         column: "sealed_check",
-        purpose: Purpose::MasterKeyCheck,
-        identity: of_text,
+        purpose: KeyPurpose::MasterKeyCheck,
+        identity: text_identity,
         row: "id",
         is_row: "id = $1",
     }
@@ -173,8 +173,8 @@ columns! {
     SignIns {
         table: "sign_ins",
         column: "sealed_verifier",
-        purpose: Purpose::SignIns,
-        identity: of_hex,
+        purpose: KeyPurpose::SignIns,
+        identity: hex_identity,
         row: "encode(state_hash, 'hex')",
         is_row: "state_hash = decode($1, 'hex')",
     }
@@ -182,8 +182,8 @@ columns! {
     EnvVars {
         table: "env_vars",
         column: "sealed_value",
-        purpose: Purpose::EnvValues,
-        identity: of_text,
+        purpose: KeyPurpose::EnvValues,
+        identity: text_identity,
         row: r#"(project_id || '/' || key) COLLATE "C""#,
         is_row: "project_id = split_part($1, '/', 1) AND key = split_part($1, '/', 2)",
     }
@@ -191,18 +191,18 @@ columns! {
     DeletedEnvVars {
         table: "deleted_env_vars",
         column: "sealed_value",
-        purpose: Purpose::EnvValues,
-        identity: of_text,
+        purpose: KeyPurpose::EnvValues,
+        identity: text_identity,
         row: r#"(project_id || '/' || key) COLLATE "C""#,
         is_row: "project_id = split_part($1, '/', 1) AND key = split_part($1, '/', 2)",
     }
 }
 
-fn of_text(row: &str) -> Vec<u8> {
+fn text_identity(row: &str) -> Vec<u8> {
     row.as_bytes().to_vec()
 }
 
 /// Decodes a row key that is a hash, whose bytes are the associated data.
-fn of_hex(row: &str) -> Vec<u8> {
+fn hex_identity(row: &str) -> Vec<u8> {
     hex::decode(row).unwrap_or_default()
 }

@@ -66,7 +66,7 @@ pub async fn newest_deployment(db: impl PgExecutor<'_>) -> Result<Option<Deploym
 }
 
 /// Returns the database's record of each pack, looked up by key.
-pub async fn records(
+pub async fn find_records(
     db: impl PgExecutor<'_>,
     ids: &[DeploymentId],
 ) -> Result<Vec<(DeploymentId, PackRecord)>, sqlx::Error> {
@@ -130,7 +130,7 @@ pub async fn stop(conn: &mut PgConnection, reason: &str, now: Timestamp) -> Resu
 
 /// Adds the time since the last call, at most `most`, to the time that the trash has been watched. Returns the total
 /// seconds.
-pub async fn watch(db: impl PgExecutor<'_>, most: Duration) -> Result<i64, sqlx::Error> {
+pub async fn add_watch_time(db: impl PgExecutor<'_>, most: Duration) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar!(
         "UPDATE store_sweep SET watched_at = clock_timestamp(),
              watched_seconds = watched_seconds
@@ -164,7 +164,7 @@ pub struct SeenPack {
 }
 
 /// Records packs that are in the trash, keeping existing records. Returns the record of each.
-pub async fn see(pool: &PgPool, ids: &[DeploymentId], second: i64) -> Result<Vec<SeenPack>, sqlx::Error> {
+pub async fn record_seen(pool: &PgPool, ids: &[DeploymentId], second: i64) -> Result<Vec<SeenPack>, sqlx::Error> {
     let texts: Vec<String> = ids.iter().map(DeploymentId::to_string).collect();
     sqlx::query!(
         "INSERT INTO trashed_packs (deployment_id, is_deletion, seen_at_second)
@@ -174,11 +174,11 @@ pub async fn see(pool: &PgPool, ids: &[DeploymentId], second: i64) -> Result<Vec
     )
     .execute(pool)
     .await?;
-    seen(pool, ids).await
+    list_seen(pool, ids).await
 }
 
 /// Returns the records of packs in the trash.
-pub async fn seen(pool: &PgPool, ids: &[DeploymentId]) -> Result<Vec<SeenPack>, sqlx::Error> {
+pub async fn list_seen(pool: &PgPool, ids: &[DeploymentId]) -> Result<Vec<SeenPack>, sqlx::Error> {
     let texts: Vec<String> = ids.iter().map(DeploymentId::to_string).collect();
     sqlx::query_as!(
         SeenPack,
@@ -195,11 +195,11 @@ pub async fn forget(db: impl PgExecutor<'_>, id: &DeploymentId) -> Result<(), sq
 }
 
 /// Returns the database's copy id when it last was the store's ruler.
-pub async fn noted_copy(db: impl PgExecutor<'_>) -> Result<Option<String>, sqlx::Error> {
+pub async fn find_copy(db: impl PgExecutor<'_>) -> Result<Option<String>, sqlx::Error> {
     sqlx::query_scalar!("SELECT copy FROM store_sweep").fetch_one(db).await
 }
 
 /// Records the database's copy id, as the store's ruler.
-pub async fn note_copy(db: impl PgExecutor<'_>, copy: &str) -> Result<(), sqlx::Error> {
+pub async fn record_copy(db: impl PgExecutor<'_>, copy: &str) -> Result<(), sqlx::Error> {
     sqlx::query!("UPDATE store_sweep SET copy = $1 WHERE copy IS DISTINCT FROM $1", copy).execute(db).await.map(drop)
 }

@@ -32,7 +32,7 @@ impl InvoiceLine {
 impl FromStr for InvoiceLine {
     type Err = InvoiceLineError;
     fn from_str(text: &str) -> Result<Self, InvoiceLineError> {
-        match line::checked(text.trim(), LINE_CHARS) {
+        match line::validate(text.trim(), LINE_CHARS) {
             Ok("") | Err(_) => Err(InvoiceLineError),
             Ok(line) => Ok(Self(line.to_owned())),
         }

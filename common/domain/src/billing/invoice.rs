@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cents, vat::Amounts};
+use super::{Cents, vat::SaleAmounts};
 
 /// The kind of a numbered document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -103,8 +103,8 @@ impl fmt::Display for InvoiceNumber {
 ///
 /// The VAT of all refunds together is the invoice's VAT in proportion, rounded once, so that partial credit notes over
 /// the whole add up to the invoice. The result never exceeds the remaining amount.
-pub fn credit(whole: Amounts, credited: Amounts, total: Cents) -> Amounts {
-    let left = Amounts {
+pub fn credit(whole: SaleAmounts, credited: SaleAmounts, total: Cents) -> SaleAmounts {
+    let left = SaleAmounts {
         net: Cents((whole.net.0 - credited.net.0).max(0)),
         vat: Cents((whole.vat.0 - credited.vat.0).max(0)),
         total: Cents((whole.total.0 - credited.total.0).max(0)),
@@ -119,7 +119,7 @@ pub fn credit(whole: Amounts, credited: Amounts, total: Cents) -> Amounts {
     let proportional = i64::try_from(proportional).unwrap_or(i64::MAX).saturating_sub(credited.vat.0);
     // If money came back in between, the proportion can exceed the remaining net or VAT.
     let vat = proportional.max(total - left.net.0).max(0).min(left.vat.0).min(total);
-    Amounts { net: Cents(total - vat), vat: Cents(vat), total: Cents(total) }
+    SaleAmounts { net: Cents(total - vat), vat: Cents(vat), total: Cents(total) }
 }
 
 #[cfg(test)]
@@ -128,8 +128,8 @@ mod tests {
 
     use super::*;
 
-    fn amounts(net: i64, vat: i64) -> Amounts {
-        Amounts { net: Cents(net), vat: Cents(vat), total: Cents(net + vat) }
+    fn amounts(net: i64, vat: i64) -> SaleAmounts {
+        SaleAmounts { net: Cents(net), vat: Cents(vat), total: Cents(net + vat) }
     }
 
     #[test]

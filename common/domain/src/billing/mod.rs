@@ -1,7 +1,7 @@
 //! Billing rules without IO: amounts, countries, VAT, subscription months, payment states.
 //!
 //! Plan limits are in [`crate::plans`]; gateway credit, counted in millionths of a cent, is in [`crate::usage`]. Start
-//! with [`vat::Treatment`] and [`subscription`].
+//! with [`vat::VatTreatment`] and [`subscription`].
 
 pub mod country;
 pub mod details;

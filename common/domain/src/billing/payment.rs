@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The state of a payment. The last four are final, except for a later [`Reversal`].
+/// The state of a payment. The last four are final, except for a later [`ReversalKind`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(type_name = "text", rename_all = "snake_case"))]
@@ -44,7 +44,7 @@ impl PaymentState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(type_name = "text", rename_all = "snake_case"))]
-pub enum Sequence {
+pub enum PaymentSequence {
     /// A payment with the payer present, which also authorizes later charges.
     First,
     /// A charge without the payer, under the mandate of the first payment.
@@ -55,7 +55,7 @@ pub enum Sequence {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(type_name = "text", rename_all = "snake_case"))]
-pub enum Reversal {
+pub enum ReversalKind {
     /// We refunded it.
     Refund,
     /// The payer's bank charged it back.

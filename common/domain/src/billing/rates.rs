@@ -16,9 +16,9 @@ use super::{Cents, Country};
 /// A VAT rate, in hundredths of a percent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Rate(u16);
+pub struct TaxRate(u16);
 
-impl Rate {
+impl TaxRate {
     /// No VAT.
     pub const ZERO: Self = Self(0);
 
@@ -33,7 +33,7 @@ impl Rate {
     }
 
     /// Returns the VAT on `net`, rounded half a cent away from zero.
-    pub fn of(self, net: Cents) -> Cents {
+    pub fn vat_on(self, net: Cents) -> Cents {
         let product = i128::from(net.0) * i128::from(self.0);
         let rounded = (product.abs() + 5_000) / 10_000 * product.signum();
         Cents(i64::try_from(rounded).unwrap_or(i64::MAX))
@@ -41,7 +41,7 @@ impl Rate {
 }
 
 /// Formats the rate for people, such as `21%` or `25.5%`.
-impl fmt::Display for Rate {
+impl fmt::Display for TaxRate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (whole, rest) = (self.0 / 100, self.0 % 100);
         match rest {
@@ -94,16 +94,16 @@ const STANDARD: &[(&str, Date, u16)] = &[
 ];
 
 /// The highest rate that the configuration may set; the highest of any state is 27 percent.
-const HIGHEST: Rate = Rate(5_000);
+const HIGHEST: TaxRate = TaxRate(5_000);
 const DAY: &[BorrowedFormatItem<'_>] = format_description!("[year]-[month]-[day]");
 
 /// A change of a member state's standard rate from a given day on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "WrittenChange", into = "WrittenChange")]
-pub struct RateChange {
+#[serde(try_from = "ConfiguredRateChange", into = "ConfiguredRateChange")]
+pub struct VatRateChange {
     country: Country,
     from: Date,
-    rate: Rate,
+    rate: TaxRate,
 }
 
 /// The reason a rate change is rejected.
@@ -123,15 +123,15 @@ pub enum RateChangeError {
 /// A rate change as written in the configuration.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WrittenChange {
+struct ConfiguredRateChange {
     country: Country,
     from: String,
     percent: f64,
 }
 
-impl RateChange {
+impl VatRateChange {
     /// Creates a change to `rate` in a member state on the day `from`.
-    pub fn new(country: Country, from: Date, rate: Rate) -> Result<Self, RateChangeError> {
+    pub fn new(country: Country, from: Date, rate: TaxRate) -> Result<Self, RateChangeError> {
         if !country.is_in_eu() {
             return Err(RateChangeError::Country(country));
         }
@@ -139,20 +139,20 @@ impl RateChange {
     }
 }
 
-impl TryFrom<WrittenChange> for RateChange {
+impl TryFrom<ConfiguredRateChange> for VatRateChange {
     type Error = RateChangeError;
-    fn try_from(written: WrittenChange) -> Result<Self, RateChangeError> {
+    fn try_from(written: ConfiguredRateChange) -> Result<Self, RateChangeError> {
         let from = Date::parse(&written.from, DAY).map_err(|_| RateChangeError::Day)?;
         // Parsing the decimal digits keeps 25.5 exactly 2,550 hundredths.
         let digits = written.percent.to_string();
         let (whole, rest) = digits.split_once('.').unwrap_or((&digits, ""));
         let points = (rest.len() <= 2).then(|| format!("{whole}{rest:0<2}").parse().ok()).flatten();
-        Self::new(written.country, from, Rate(points.ok_or(RateChangeError::Percent)?))
+        Self::new(written.country, from, TaxRate(points.ok_or(RateChangeError::Percent)?))
     }
 }
 
-impl From<RateChange> for WrittenChange {
-    fn from(change: RateChange) -> Self {
+impl From<VatRateChange> for ConfiguredRateChange {
+    fn from(change: VatRateChange) -> Self {
         let percent = f64::from(change.rate.0) / 100.0;
         Self { country: change.country, from: change.from.to_string(), percent }
     }
@@ -161,19 +161,19 @@ impl From<RateChange> for WrittenChange {
 /// The standard rates: the built-in table and an operator's changes, which win on the same day.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Rates(Vec<RateChange>);
+pub struct VatRates(Vec<VatRateChange>);
 
-impl Rates {
+impl VatRates {
     /// Returns the built-in rates with these changes added.
-    pub fn with(changes: Vec<RateChange>) -> Self {
+    pub fn with_changes(changes: Vec<VatRateChange>) -> Self {
         Self(changes)
     }
 
     /// Returns the standard rate of a member state on the day `on` (the first known rate if earlier), or `None` outside
     /// the Union.
-    pub fn standard(&self, country: Country, on: Date) -> Option<Rate> {
+    pub fn standard(&self, country: Country, on: Date) -> Option<TaxRate> {
         let known = STANDARD.iter().filter(|(code, ..)| *code == country.as_str());
-        let known = known.map(|&(_, from, points)| (from, Rate(points)));
+        let known = known.map(|&(_, from, points)| (from, TaxRate(points)));
         let first = known.clone().next()?;
         let added = self.0.iter().filter(|change| change.country == country).map(|change| (change.from, change.rate));
         // `max_by_key` returns the last of several with the same day.
@@ -186,8 +186,8 @@ impl Rates {
 mod tests {
     use super::*;
 
-    fn shipped(country: &str, on: Date) -> Option<Rate> {
-        Rates::default().standard(country.parse().unwrap(), on)
+    fn shipped(country: &str, on: Date) -> Option<TaxRate> {
+        VatRates::default().standard(country.parse().unwrap(), on)
     }
 
     #[test]
@@ -221,13 +221,13 @@ mod tests {
             ("SK", date!(2024 - 12 - 31), 2_000),
             ("SK", date!(2025 - 01 - 01), 2_300),
         ] {
-            assert_eq!(shipped(country, on), Some(Rate(points)), "{country} {on}");
+            assert_eq!(shipped(country, on), Some(TaxRate(points)), "{country} {on}");
         }
     }
 
     #[test]
     fn an_operators_rate_applies_from_its_day_on_and_comes_first() {
-        let rates: Rates = serde_json::from_str(
+        let rates: VatRates = serde_json::from_str(
             r#"[{"country": "NL", "from": "2027-01-01", "percent": 22}, {"country": "SK", "from": "2025-01-01", "percent": 23.5}]"#,
         )
         .unwrap();
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!((of("NL", date!(2026 - 12 - 31)), of("NL", date!(2027 - 01 - 01))), (2_100, 2_200));
         assert_eq!((of("SK", date!(2024 - 12 - 31)), of("SK", date!(2025 - 01 - 01))), (2_000, 2_350));
         assert_eq!(of("DE", date!(2027 - 01 - 01)), 1_900);
-        let again: Rates = serde_json::from_str(&serde_json::to_string(&rates).unwrap()).unwrap();
+        let again: VatRates = serde_json::from_str(&serde_json::to_string(&rates).unwrap()).unwrap();
         assert_eq!(again, rates);
     }
 
@@ -252,13 +252,13 @@ mod tests {
             ("NL", "2027-01-01", "1e300", "`percent` must be"),
         ] {
             let written = format!(r#"[{{"country": "{country}", "from": "{from}", "percent": {percent}}}]"#);
-            let error = serde_json::from_str::<Rates>(&written).unwrap_err().to_string();
+            let error = serde_json::from_str::<VatRates>(&written).unwrap_err().to_string();
             assert!(error.contains(wanted), "{written}: {error}");
         }
     }
 
     #[test]
     fn rates_are_written_without_needless_digits() {
-        assert_eq!([2_100, 2_550, 5, 0].map(|points| Rate(points).to_string()), ["21%", "25.5%", "0.05%", "0%"]);
+        assert_eq!([2_100, 2_550, 5, 0].map(|points| TaxRate(points).to_string()), ["21%", "25.5%", "0.05%", "0%"]);
     }
 }

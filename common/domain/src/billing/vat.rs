@@ -21,9 +21,9 @@ mod number;
 use serde::{Deserialize, Serialize};
 use time::Date;
 
-pub use self::number::{VatNumber, VatNumberError, prefix_of};
-pub use super::rates::Rate;
-use super::{Cents, Country, rates::Rates};
+pub use self::number::{VatNumber, VatNumberError, prefix_for};
+pub use super::rates::TaxRate;
+use super::{Cents, Country, rates::VatRates};
 
 /// The registry's status of a VAT number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -53,11 +53,11 @@ impl VatStatus {
 /// The VAT of a sale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Treatment {
+pub enum VatTreatment {
     /// Seller and buyer are in the same state, whose rate applies.
     Domestic {
         /// The state's rate.
-        rate: Rate,
+        rate: TaxRate,
     },
     /// The buyer is a business of another state and owes the VAT there.
     ReverseCharge,
@@ -66,16 +66,16 @@ pub enum Treatment {
         /// The consumer's state.
         country: Country,
         /// The rate of the consumer's state.
-        rate: Rate,
+        rate: TaxRate,
     },
     /// Buyer or seller is outside the Union: no EU VAT.
     Outside,
 }
 
-impl Treatment {
+impl VatTreatment {
     /// Returns the VAT treatment of a sale on the day `on`. A buyer with an unconfirmed number counts as a consumer.
-    pub fn of(
-        rates: &Rates,
+    pub fn for_sale(
+        rates: &VatRates,
         seller: Country,
         buyer: Country,
         number: Option<(&VatNumber, VatStatus)>,
@@ -83,7 +83,7 @@ impl Treatment {
     ) -> Self {
         let (Some(from), Some(to)) = (seller.vat_state(), buyer.vat_state()) else { return Self::Outside };
         let Some(rate) = rates.standard(to, on) else { return Self::Outside };
-        let is_business = number.is_some_and(|(number, status)| status == VatStatus::Valid && number.is_of(to));
+        let is_business = number.is_some_and(|(number, status)| status == VatStatus::Valid && number.is_from(to));
         match () {
             () if from == to => Self::Domestic { rate },
             () if is_business => Self::ReverseCharge,
@@ -92,23 +92,23 @@ impl Treatment {
     }
 
     /// Returns the rate that is charged.
-    pub fn rate(self) -> Rate {
+    pub fn rate(self) -> TaxRate {
         match self {
             Self::Domestic { rate } | Self::OtherState { rate, .. } => rate,
-            Self::ReverseCharge | Self::Outside => Rate::ZERO,
+            Self::ReverseCharge | Self::Outside => TaxRate::ZERO,
         }
     }
 
     /// Returns the amounts of a sale of `net`. VAT is rounded once per invoice, half a cent away from zero.
-    pub fn amounts(self, net: Cents) -> Amounts {
-        let vat = self.rate().of(net);
-        Amounts { net, vat, total: Cents(net.0.saturating_add(vat.0)) }
+    pub fn amounts(self, net: Cents) -> SaleAmounts {
+        let vat = self.rate().vat_on(net);
+        SaleAmounts { net, vat, total: Cents(net.0.saturating_add(vat.0)) }
     }
 }
 
 /// The amounts of a sale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Amounts {
+pub struct SaleAmounts {
     /// The amount without VAT.
     pub net: Cents,
     /// The VAT.
@@ -137,41 +137,41 @@ mod tests {
         let (nl, de, us) = (country("NL"), country("DE"), country("US"));
         let german = number("DE123456789");
         let valid = Some((&german, VatStatus::Valid));
-        let rate = |points| Rate::from_basis_points(points);
-        let of = |seller, buyer, number| Treatment::of(&Rates::default(), seller, buyer, number, on);
-        assert_eq!(of(nl, nl, None), Treatment::Domestic { rate: rate(2_100) });
-        assert_eq!(of(nl, de, valid), Treatment::ReverseCharge);
+        let rate = |points| TaxRate::from_basis_points(points);
+        let of = |seller, buyer, number| VatTreatment::for_sale(&VatRates::default(), seller, buyer, number, on);
+        assert_eq!(of(nl, nl, None), VatTreatment::Domestic { rate: rate(2_100) });
+        assert_eq!(of(nl, de, valid), VatTreatment::ReverseCharge);
         for unconfirmed in [None, Some((&german, VatStatus::Pending)), Some((&german, VatStatus::Invalid))] {
-            let consumer = Treatment::OtherState { country: de, rate: rate(1_900) };
+            let consumer = VatTreatment::OtherState { country: de, rate: rate(1_900) };
             assert_eq!(of(nl, de, unconfirmed), consumer);
         }
         assert_eq!(
             of(nl, country("FR"), valid),
-            Treatment::OtherState { country: country("FR"), rate: rate(2_000) },
+            VatTreatment::OtherState { country: country("FR"), rate: rate(2_000) },
             "a number of another state than the address"
         );
-        assert_eq!(of(nl, us, None), Treatment::Outside);
-        assert_eq!(of(us, de, valid), Treatment::Outside);
-        assert_eq!(of(nl, country("XI"), None), Treatment::Outside, "services are not goods");
-        assert_eq!(of(nl, country("AX"), None), Treatment::Outside, "no part of the territory of VAT");
+        assert_eq!(of(nl, us, None), VatTreatment::Outside);
+        assert_eq!(of(us, de, valid), VatTreatment::Outside);
+        assert_eq!(of(nl, country("XI"), None), VatTreatment::Outside, "services are not goods");
+        assert_eq!(of(nl, country("AX"), None), VatTreatment::Outside, "no part of the territory of VAT");
         let greek = number("EL123456789");
-        assert_eq!(of(nl, country("GR"), Some((&greek, VatStatus::Valid))), Treatment::ReverseCharge);
-        assert_eq!(of(country("GR"), country("GR"), None), Treatment::Domestic { rate: rate(2_400) });
-        assert_eq!(of(de, de, valid), Treatment::Domestic { rate: rate(1_900) }, "no reverse charge at home");
+        assert_eq!(of(nl, country("GR"), Some((&greek, VatStatus::Valid))), VatTreatment::ReverseCharge);
+        assert_eq!(of(country("GR"), country("GR"), None), VatTreatment::Domestic { rate: rate(2_400) });
+        assert_eq!(of(de, de, valid), VatTreatment::Domestic { rate: rate(1_900) }, "no reverse charge at home");
         let monegasque = number("FR12345678901");
         let (monaco, france) = (country("MC"), country("FR"));
-        assert_eq!(of(nl, monaco, Some((&monegasque, VatStatus::Valid))), Treatment::ReverseCharge);
-        assert_eq!(of(nl, monaco, None), Treatment::OtherState { country: france, rate: rate(2_000) });
-        assert_eq!(of(france, monaco, None), Treatment::Domestic { rate: rate(2_000) });
+        assert_eq!(of(nl, monaco, Some((&monegasque, VatStatus::Valid))), VatTreatment::ReverseCharge);
+        assert_eq!(of(nl, monaco, None), VatTreatment::OtherState { country: france, rate: rate(2_000) });
+        assert_eq!(of(france, monaco, None), VatTreatment::Domestic { rate: rate(2_000) });
     }
 
     #[test]
     fn vat_is_rounded_half_a_cent_away_from_zero() {
-        let domestic = Treatment::Domestic { rate: Rate::from_basis_points(2_550) };
+        let domestic = VatTreatment::Domestic { rate: TaxRate::from_basis_points(2_550) };
         for (net, vat) in [(2_000, 510), (10, 3), (-10, -3), (9, 2), (0, 0)] {
             let amounts = domestic.amounts(Cents(net));
             assert_eq!((amounts.vat, amounts.total), (Cents(vat), Cents(net + vat)), "{net}");
         }
-        assert_eq!(Treatment::ReverseCharge.amounts(Cents(2_000)).total, Cents(2_000));
+        assert_eq!(VatTreatment::ReverseCharge.amounts(Cents(2_000)).total, Cents(2_000));
     }
 }

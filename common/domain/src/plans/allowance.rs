@@ -8,7 +8,7 @@ use crate::{
 
 /// A plan limit that current usage is compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Limit {
+pub enum LimitKind {
     /// Organizations created by a person.
     Orgs,
     /// Members of an organization and its pending invites.
@@ -29,7 +29,7 @@ pub enum Limit {
 
 /// The limits of an account's plan, and the plans that may allow more.
 #[derive(Debug, Clone, Copy)]
-pub struct Allowance<'p> {
+pub struct PlanAllowance<'p> {
     plans: &'p Plans,
     limits: PlanLimits,
     is_shared: bool,
@@ -40,7 +40,7 @@ pub struct Allowance<'p> {
 #[error("the plan allows {allowed} of {limit:?}")]
 pub struct LimitReached {
     /// The limit.
-    pub limit: Limit,
+    pub limit: LimitKind,
     /// The number or bytes that the plan allows.
     pub allowed: u64,
     /// The name of the cheapest plan with enough room; `None` when there is none.
@@ -49,7 +49,7 @@ pub struct LimitReached {
     pub is_shared: bool,
 }
 
-impl Limit {
+impl LimitKind {
     /// Returns the payer under which usage of this limit is counted.
     pub const fn payer(self) -> Payer {
         match self {
@@ -68,7 +68,7 @@ impl Limit {
     }
 
     /// Returns the limit's value in a plan.
-    pub fn of(self, limits: &PlanLimits) -> u64 {
+    pub fn value_in(self, limits: &PlanLimits) -> u64 {
         match self {
             Self::Orgs => limits.orgs.into(),
             Self::Members => limits.members.into(),
@@ -82,7 +82,7 @@ impl Limit {
     }
 }
 
-impl<'p> Allowance<'p> {
+impl<'p> PlanAllowance<'p> {
     pub(super) fn new(plans: &'p Plans, limits: PlanLimits) -> Self {
         Self { plans, limits, is_shared: false }
     }
@@ -99,16 +99,16 @@ impl<'p> Allowance<'p> {
     }
 
     /// Checks that the account may have `wanted` in total.
-    pub fn check(&self, limit: Limit, wanted: u64) -> Result<(), LimitReached> {
-        self.check_at_most(limit, wanted, limit.of(&self.limits))
+    pub fn check(&self, limit: LimitKind, wanted: u64) -> Result<(), LimitReached> {
+        self.check_at_most(limit, wanted, limit.value_in(&self.limits))
     }
 
     /// Checks that the account may have `wanted` in total, where more than its plan's value is allowed.
-    pub fn check_at_most(&self, limit: Limit, wanted: u64, allowed: u64) -> Result<(), LimitReached> {
+    pub fn check_at_most(&self, limit: LimitKind, wanted: u64, allowed: u64) -> Result<(), LimitReached> {
         if wanted <= allowed {
             return Ok(());
         }
-        let larger = self.plans.by_price().into_iter().find(|(_, plan)| limit.of(&plan.limits) >= wanted);
+        let larger = self.plans.by_price().into_iter().find(|(_, plan)| limit.value_in(&plan.limits) >= wanted);
         let is_shared = self.is_shared && limit.is_counted_over_free_orgs();
         Err(LimitReached { limit, allowed, larger: larger.map(|(_, plan)| plan.name.clone()), is_shared })
     }
@@ -121,12 +121,12 @@ mod tests {
     #[test]
     fn a_refusal_names_the_cheapest_plan_that_has_room() {
         let plans = Plans::default();
-        let allowance = plans.allowance_of(None, None, None);
-        assert_eq!(allowance.check(Limit::Projects, 100), Ok(()));
+        let allowance = plans.allowance_for(None, None, None);
+        assert_eq!(allowance.check(LimitKind::Projects, 100), Ok(()));
         for (wanted, larger) in [(101, Some("Pro")), (500, Some("Pro")), (501, Some("Business")), (2_501, None)] {
-            let reached = allowance.check(Limit::Projects, wanted).unwrap_err();
-            assert_eq!((reached.limit, reached.allowed, reached.larger.as_deref()), (Limit::Projects, 100, larger));
+            let reached = allowance.check(LimitKind::Projects, wanted).unwrap_err();
+            assert_eq!((reached.limit, reached.allowed, reached.larger.as_deref()), (LimitKind::Projects, 100, larger));
         }
-        assert_eq!(plans.allowance_of(Some("business"), None, None).check(Limit::Projects, 2_500), Ok(()));
+        assert_eq!(plans.allowance_for(Some("business"), None, None).check(LimitKind::Projects, 2_500), Ok(()));
     }
 }

@@ -4,7 +4,7 @@ use crate::Timestamp;
 
 /// A half-open period of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Period {
+pub struct TimePeriod {
     /// The start, inclusive.
     pub begin: Timestamp,
     /// The end, exclusive.
@@ -16,10 +16,14 @@ pub struct Period {
 /// `deployments` are the times at which they went live, in order; `answered` and `missing` are the periods in which the
 /// path was answered and not found, in any order. The order of events within one period is unknown: a path that was
 /// missing before a period in which it was also answered was more likely fixed in it.
-pub fn breaking_deployment(answered: &[Period], missing: &[Period], deployments: &[Timestamp]) -> Option<usize> {
+pub fn breaking_deployment(
+    answered: &[TimePeriod],
+    missing: &[TimePeriod],
+    deployments: &[Timestamp],
+) -> Option<usize> {
     let last = answered.iter().max()?;
     let first_missing = missing.iter().filter(|period| period.begin >= last.begin).min()?;
-    let latest = |periods: &[Period]| periods.iter().filter(|period| period.begin < last.begin).max().copied();
+    let latest = |periods: &[TimePeriod]| periods.iter().filter(|period| period.begin < last.begin).max().copied();
     let was_missing = latest(missing).is_some_and(|missing| latest(answered).is_none_or(|known| known < missing));
     let place = deployments.iter().rposition(|at| (last.begin..first_missing.end).contains(at))?;
     (deployments[place] >= last.end || !was_missing).then_some(place)
@@ -29,9 +33,9 @@ pub fn breaking_deployment(answered: &[Period], missing: &[Period], deployments:
 mod tests {
     use super::*;
 
-    fn hours(hours: &[u8]) -> Vec<Period> {
+    fn hours(hours: &[u8]) -> Vec<TimePeriod> {
         let at = |hour: u8| Timestamp::from_unix_millis(i64::from(hour) * 3_600_000);
-        hours.iter().map(|&hour| Period { begin: at(hour), end: at(hour + 1) }).collect()
+        hours.iter().map(|&hour| TimePeriod { begin: at(hour), end: at(hour + 1) }).collect()
     }
 
     /// Deployments at half past these hours.

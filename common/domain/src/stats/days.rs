@@ -5,47 +5,47 @@ use std::{fmt, str::FromStr};
 use serde::{Deserialize, Deserializer};
 use time::{Date, Duration, Month};
 
-use super::{Days, Hours};
+use super::{DaysBack, HoursBack};
 use crate::{
     Timestamp,
     month::{midnight, next_midnight},
-    traffic::{HOUR, HOURS_KEPT, hour_of},
+    traffic::{HOUR, HOURS_KEPT, hour_start},
 };
 
 /// Number of past days for which daily statistics are kept.
 pub const DAYS_KEPT: u16 = 400;
 /// Maximum number of days per request for hourly statistics.
-pub const MOST_DAYS_BY_HOUR: u16 = 3;
+pub const MAX_DAYS_BY_HOUR: u16 = 3;
 
 /// A UTC day in the format `YYYY-MM-DD`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Day(Date);
+pub struct CalendarDay(Date);
 
 /// The text is not a day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a day of the form YYYY-MM-DD, such as 2026-11-22")]
 pub struct DayError;
 
-impl Day {
+impl CalendarDay {
     /// Returns the date.
     pub const fn date(self) -> Date {
         self.0
     }
 }
 
-impl From<Date> for Day {
+impl From<Date> for CalendarDay {
     fn from(date: Date) -> Self {
         Self(date)
     }
 }
 
-impl fmt::Display for Day {
+impl fmt::Display for CalendarDay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl FromStr for Day {
+impl FromStr for CalendarDay {
     type Err = DayError;
     fn from_str(text: &str) -> Result<Self, DayError> {
         let is_written_so = text.len() == "YYYY-MM-DD".len()
@@ -65,7 +65,7 @@ impl FromStr for Day {
     }
 }
 
-impl<'de> Deserialize<'de> for Day {
+impl<'de> Deserialize<'de> for CalendarDay {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
@@ -73,7 +73,7 @@ impl<'de> Deserialize<'de> for Day {
 
 /// The reason a range of days or hours is rejected. The text is a sentence for the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum AskedError {
+pub enum DateRangeError {
     /// Both a number and dates are given.
     #[error("`{0}` looks back from now, and `from` and `to` name days: ask for one of both.")]
     NumberAndDates(&'static str),
@@ -109,7 +109,7 @@ pub enum AskedError {
         oldest: Date,
     },
     /// More days than one request may get by the hour.
-    #[error("Hours are told of {MOST_DAYS_BY_HOUR} days at a time. `/stats/history` has more, by day.")]
+    #[error("Hours are told of {MAX_DAYS_BY_HOUR} days at a time. `/stats/history` has more, by day.")]
     TooManyHours,
 }
 
@@ -124,19 +124,24 @@ pub struct DaySpan {
 
 impl DaySpan {
     /// Returns the `days` days that end with `last`.
-    pub fn ending(last: Date, days: Days) -> Self {
-        Self { first: back(last, days.count() - 1), last }
+    pub fn ending(last: Date, days: DaysBack) -> Self {
+        Self { first: days_before(last, days.count() - 1), last }
     }
 
     /// Returns the requested days: either a number of days that end today, or those from one date to another.
-    pub fn asked(days: Option<Days>, from: Option<Day>, to: Option<Day>, today: Date) -> Result<Self, AskedError> {
-        let span = match dated(from, to, today)? {
-            None => return Ok(Self::ending(today, days.unwrap_or(Days::DEFAULT))),
-            Some(_) if days.is_some() => return Err(AskedError::NumberAndDates("days")),
+    pub fn from_query(
+        days: Option<DaysBack>,
+        from: Option<CalendarDay>,
+        to: Option<CalendarDay>,
+        today: Date,
+    ) -> Result<Self, DateRangeError> {
+        let span = match span_between(from, to, today)? {
+            None => return Ok(Self::ending(today, days.unwrap_or(DaysBack::DEFAULT))),
+            Some(_) if days.is_some() => return Err(DateRangeError::NumberAndDates("days")),
             Some(span) => span,
         };
-        let oldest = back(today, DAYS_KEPT);
-        if span.first < oldest { Err(AskedError::DayNotKept { oldest }) } else { Ok(span) }
+        let oldest = days_before(today, DAYS_KEPT);
+        if span.first < oldest { Err(DateRangeError::DayNotKept { oldest }) } else { Ok(span) }
     }
 
     /// Returns the number of days.
@@ -145,42 +150,42 @@ impl DaySpan {
     }
 
     /// Returns the span of the same length just before this one, or `None` if it is not fully kept any more.
-    pub fn before(self, today: Date) -> Option<Self> {
-        let first = back(self.first, self.count());
-        (first >= back(today, DAYS_KEPT)).then(|| Self { first, last: back(self.first, 1) })
+    pub fn previous(self, today: Date) -> Option<Self> {
+        let first = days_before(self.first, self.count());
+        (first >= days_before(today, DAYS_KEPT)).then(|| Self { first, last: days_before(self.first, 1) })
     }
 
     /// Returns the hours of these days so far, or `None` if the span is too long or too old for hourly statistics.
     pub fn hours(self, now: Timestamp) -> Option<Vec<Timestamp>> {
-        let is_told = self.count() <= MOST_DAYS_BY_HOUR && midnight(self.first) >= oldest_hour(now);
+        let is_told = self.count() <= MAX_DAYS_BY_HOUR && midnight(self.first) >= oldest_hour(now);
         let end = next_midnight(midnight(self.last));
         is_told.then(|| hours(midnight(self.first), now).into_iter().filter(|hour| *hour < end).collect())
     }
 }
 
 /// Returns the requested hours in order: the last `hours_back`, or those of a range of days.
-pub fn asked_hours(
-    hours_back: Option<Hours>,
-    from: Option<Day>,
-    to: Option<Day>,
+pub fn requested_hours(
+    hours_back: Option<HoursBack>,
+    from: Option<CalendarDay>,
+    to: Option<CalendarDay>,
     now: Timestamp,
-) -> Result<Vec<Timestamp>, AskedError> {
-    let Some(span) = dated(from, to, now.as_datetime().date())? else {
-        let count = hours_back.unwrap_or(Hours::DEFAULT).count();
-        return Ok(hours(hour_of(now) - HOUR * u32::from(count - 1), now));
+) -> Result<Vec<Timestamp>, DateRangeError> {
+    let Some(span) = span_between(from, to, now.as_datetime().date())? else {
+        let count = hours_back.unwrap_or(HoursBack::DEFAULT).count();
+        return Ok(hours(hour_start(now) - HOUR * u32::from(count - 1), now));
     };
     if hours_back.is_some() {
-        return Err(AskedError::NumberAndDates("hours"));
+        return Err(DateRangeError::NumberAndDates("hours"));
     }
     let oldest = oldest_hour(now).as_datetime().date();
     if span.first < oldest {
-        return Err(AskedError::HourNotKept { oldest });
+        return Err(DateRangeError::HourNotKept { oldest });
     }
-    span.hours(now).ok_or(AskedError::TooManyHours)
+    span.hours(now).ok_or(DateRangeError::TooManyHours)
 }
 
 /// Returns the same number of hours just before these, or `None` if they are not all kept any more.
-pub fn hours_before(wanted: &[Timestamp], now: Timestamp) -> Option<Vec<Timestamp>> {
+pub fn previous_hours(wanted: &[Timestamp], now: Timestamp) -> Option<Vec<Timestamp>> {
     let count = u32::try_from(wanted.len()).ok()?;
     let begin = *wanted.first()? - HOUR * count;
     (begin >= oldest_hour(now)).then(|| (0..count).map(|number| begin + HOUR * number).collect())
@@ -195,22 +200,26 @@ fn oldest_hour(now: Timestamp) -> Timestamp {
     midnight(now.as_datetime().date()) - HOURS_KEPT
 }
 
-fn back(day: Date, days: u16) -> Date {
+fn days_before(day: Date, days: u16) -> Date {
     day.saturating_sub(Duration::days(days.into()))
 }
 
-fn dated(from: Option<Day>, to: Option<Day>, today: Date) -> Result<Option<DaySpan>, AskedError> {
-    let Some(Day(first)) = from else {
-        return if to.is_some() { Err(AskedError::NoFirst) } else { Ok(None) };
+fn span_between(
+    from: Option<CalendarDay>,
+    to: Option<CalendarDay>,
+    today: Date,
+) -> Result<Option<DaySpan>, DateRangeError> {
+    let Some(CalendarDay(first)) = from else {
+        return if to.is_some() { Err(DateRangeError::NoFirst) } else { Ok(None) };
     };
-    let last = to.map_or(today, Day::date);
+    let last = to.map_or(today, CalendarDay::date);
     for (name, day) in [("from", first), ("to", last)] {
         if day > today {
-            return Err(AskedError::NotBegun { name, today });
+            return Err(DateRangeError::NotBegun { name, today });
         }
     }
     if first > last {
-        return Err(AskedError::Reversed { from: first, to: last });
+        return Err(DateRangeError::Reversed { from: first, to: last });
     }
     Ok(Some(DaySpan { first, last }))
 }
@@ -219,7 +228,7 @@ fn dated(from: Option<Day>, to: Option<Day>, today: Date) -> Result<Option<DaySp
 mod tests {
     use super::*;
 
-    fn day(text: &str) -> Day {
+    fn day(text: &str) -> CalendarDay {
         text.parse().unwrap()
     }
 
@@ -228,9 +237,9 @@ mod tests {
         midnight(day("2026-11-29").date()) + HOUR * 10 + HOUR / 4
     }
 
-    fn asked(days: Option<&str>, from: Option<&str>, to: Option<&str>) -> Result<DaySpan, AskedError> {
+    fn asked(days: Option<&str>, from: Option<&str>, to: Option<&str>) -> Result<DaySpan, DateRangeError> {
         let days = days.map(|days| days.parse().unwrap());
-        DaySpan::asked(days, from.map(day), to.map(day), day("2026-11-29").date())
+        DaySpan::from_query(days, from.map(day), to.map(day), day("2026-11-29").date())
     }
 
     #[test]
@@ -252,7 +261,7 @@ mod tests {
             "٢٠٢٦-١١-٢٢",
             "2026-11-2\0",
         ] {
-            assert_eq!(bad.parse::<Day>(), Err(DayError), "{bad:?}");
+            assert_eq!(bad.parse::<CalendarDay>(), Err(DayError), "{bad:?}");
         }
     }
 
@@ -285,25 +294,25 @@ mod tests {
     #[test]
     fn the_days_before_are_as_many_while_they_are_kept() {
         let today = day("2026-11-29").date();
-        let before = asked(None, Some("2026-11-01"), Some("2026-11-03")).unwrap().before(today).unwrap();
+        let before = asked(None, Some("2026-11-01"), Some("2026-11-03")).unwrap().previous(today).unwrap();
         assert_eq!((before.first, before.last), (day("2026-10-29").date(), day("2026-10-31").date()));
-        assert!(asked(Some("200"), None, None).unwrap().before(today).is_some());
-        assert_eq!(asked(Some("365"), None, None).unwrap().before(today), None);
+        assert!(asked(Some("200"), None, None).unwrap().previous(today).is_some());
+        assert_eq!(asked(Some("365"), None, None).unwrap().previous(today), None);
     }
 
     #[test]
     fn hours_are_told_of_few_days_of_the_last_week() {
         let asked = |hours: Option<&str>, from: Option<&str>, to: Option<&str>| {
-            asked_hours(hours.map(|hours| hours.parse().unwrap()), from.map(day), to.map(day), now())
+            requested_hours(hours.map(|hours| hours.parse().unwrap()), from.map(day), to.map(day), now())
         };
         let last = asked(None, None, None).unwrap();
-        assert_eq!((last.len(), last[23]), (24, hour_of(now())));
-        let before = hours_before(&last, now()).unwrap();
+        assert_eq!((last.len(), last[23]), (24, hour_start(now())));
+        let before = previous_hours(&last, now()).unwrap();
         assert_eq!((before.len(), before[23] + HOUR), (24, last[0]));
-        assert_eq!(hours_before(&asked(Some("72"), None, None).unwrap(), now()).unwrap().len(), 72);
+        assert_eq!(previous_hours(&asked(Some("72"), None, None).unwrap(), now()).unwrap().len(), 72);
         assert_eq!(asked(None, Some("2026-11-29"), None).unwrap().len(), 11, "an hour that has begun");
         let oldest = asked(None, Some("2026-11-22"), Some("2026-11-24")).unwrap();
-        assert_eq!((oldest.len(), hours_before(&oldest, now())), (72, None));
+        assert_eq!((oldest.len(), previous_hours(&oldest, now())), (72, None));
         for (hours, from, to, reason) in [
             (None, "2026-11-21", Some("2026-11-22"), "`from` must be 2026-11-22 or later: hours are kept for 7 days."),
             (None, "2026-11-22", Some("2026-11-25"), "3 days at a time"),

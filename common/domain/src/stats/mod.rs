@@ -8,18 +8,20 @@ use std::{fmt, str::FromStr};
 use serde::{Deserialize, Deserializer};
 
 pub use self::{
-    blame::{Period, breaking_deployment},
-    days::{AskedError, DAYS_KEPT, Day, DayError, DaySpan, MOST_DAYS_BY_HOUR, asked_hours, hours_before},
+    blame::{TimePeriod, breaking_deployment},
+    days::{
+        CalendarDay, DAYS_KEPT, DateRangeError, DayError, DaySpan, MAX_DAYS_BY_HOUR, previous_hours, requested_hours,
+    },
 };
 
 /// A number of hours or days to look back: a whole number from 1 to `MOST`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Window<const MOST: u16>(u16);
+pub struct LookbackWindow<const MOST: u16>(u16);
 
 /// A window of hours in live statistics.
-pub type Hours = Window<72>;
+pub type HoursBack = LookbackWindow<72>;
 /// A window of days in the history.
-pub type Days = Window<365>;
+pub type DaysBack = LookbackWindow<365>;
 
 /// The text is not a whole number within the range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,24 +37,24 @@ impl fmt::Display for WindowError {
 
 impl std::error::Error for WindowError {}
 
-impl Hours {
+impl HoursBack {
     /// The window if the request has none.
     pub const DEFAULT: Self = Self(24);
 }
 
-impl Days {
+impl DaysBack {
     /// The window if the request has none.
     pub const DEFAULT: Self = Self(30);
 }
 
-impl<const MOST: u16> Window<MOST> {
+impl<const MOST: u16> LookbackWindow<MOST> {
     /// Returns the number.
     pub const fn count(self) -> u16 {
         self.0
     }
 }
 
-impl<const MOST: u16> FromStr for Window<MOST> {
+impl<const MOST: u16> FromStr for LookbackWindow<MOST> {
     type Err = WindowError;
     fn from_str(text: &str) -> Result<Self, WindowError> {
         let error = WindowError { most: MOST };
@@ -63,7 +65,7 @@ impl<const MOST: u16> FromStr for Window<MOST> {
     }
 }
 
-impl<'de, const MOST: u16> Deserialize<'de> for Window<MOST> {
+impl<'de, const MOST: u16> Deserialize<'de> for LookbackWindow<MOST> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
@@ -75,12 +77,12 @@ mod tests {
 
     #[test]
     fn only_whole_numbers_within_the_range_are_read() {
-        assert_eq!("1".parse::<Hours>().unwrap().count(), 1);
-        assert_eq!("72".parse::<Hours>().unwrap().count(), 72);
-        assert_eq!("365".parse::<Days>().unwrap().count(), 365);
+        assert_eq!("1".parse::<HoursBack>().unwrap().count(), 1);
+        assert_eq!("72".parse::<HoursBack>().unwrap().count(), 72);
+        assert_eq!("365".parse::<DaysBack>().unwrap().count(), 365);
         for bad in ["", "0", "73", "-1", "+5", "1.0", "1e1", " 5", "5h", "99999999999", "٣"] {
-            assert_eq!(bad.parse::<Hours>(), Err(WindowError { most: 72 }), "{bad}");
+            assert_eq!(bad.parse::<HoursBack>(), Err(WindowError { most: 72 }), "{bad}");
         }
-        assert_eq!("366".parse::<Days>().unwrap_err().to_string(), "not a whole number from 1 to 365");
+        assert_eq!("366".parse::<DaysBack>().unwrap_err().to_string(), "not a whole number from 1 to 365");
     }
 }

@@ -1,6 +1,6 @@
 //! Multi-part keys, stored as tab-separated text. No part contains a tab.
 
-use super::visitors::{Evidence, VisitorClass};
+use super::visitors::{ClassEvidence, VisitorClass};
 
 /// A page view by a person.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -34,7 +34,7 @@ pub struct AgentKey<'k> {
     /// The agent's name in the table of agents, such as `GPTBot`; empty for people and for automation without a name.
     pub agent: &'k str,
     /// The agent's name in the table of agents, such as `GPTBot`; empty for people and for automation without a name.
-    pub evidence: Evidence,
+    pub evidence: ClassEvidence,
 }
 
 impl<'k> ViewKey<'k> {
@@ -75,7 +75,7 @@ impl<'k> AgentKey<'k> {
     /// Parses the stored form.
     pub fn parse(text: &'k str) -> Option<Self> {
         let [class, agent, evidence] = parts(text)?;
-        Some(Self { class: VisitorClass::parse(class)?, agent, evidence: Evidence::parse(evidence)? })
+        Some(Self { class: VisitorClass::parse(class)?, agent, evidence: ClassEvidence::parse(evidence)? })
     }
 }
 
@@ -99,7 +99,7 @@ mod tests {
         let error = ErrorKey { status: 404, path: "/none", referrer: "/from" };
         assert_eq!(ErrorKey::parse(&error.encode()), Some(error));
         for class in VisitorClass::ALL {
-            for evidence in Evidence::ALL {
+            for evidence in ClassEvidence::ALL {
                 let key = AgentKey { class, agent: "GPTBot", evidence };
                 assert_eq!(AgentKey::parse(&key.encode()), Some(key));
             }

@@ -26,7 +26,7 @@ pub const HOURS_KEPT: Duration = Duration::from_hours(7 * 24);
 
 /// Sums over responses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Sums {
+pub struct TrafficSums {
     /// Number of responses.
     pub requests: u64,
     /// Bytes of response bodies sent.
@@ -43,7 +43,7 @@ pub struct Sums {
     pub people_bytes: u64,
 }
 
-impl Sums {
+impl TrafficSums {
     /// Adds other sums.
     pub fn add(&mut self, more: &Self) {
         self.requests += more.requests;
@@ -68,14 +68,14 @@ impl Sums {
 
 /// The number of responses with one key, and the bytes of their bodies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Count {
+pub struct TrafficCount {
     /// Number of responses.
     pub requests: u64,
     /// Bytes of response bodies sent.
     pub bytes: u64,
 }
 
-impl Count {
+impl TrafficCount {
     /// Adds another count.
     pub fn add(&mut self, more: Self) {
         self.requests += more.requests;
@@ -86,7 +86,7 @@ impl Count {
 /// The meaning of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum EntryKind {
+pub enum TrafficEntryKind {
     /// The requested hostname.
     Hostname,
     /// The path of a file or redirect of the site.
@@ -105,7 +105,7 @@ pub enum EntryKind {
     AgentDisallowed,
 }
 
-impl EntryKind {
+impl TrafficEntryKind {
     /// Returns the word that is stored.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -123,13 +123,13 @@ impl EntryKind {
 
 /// A key and its count.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct TrafficEntry {
     /// The meaning of the key.
-    pub kind: EntryKind,
+    pub kind: TrafficEntryKind,
     /// The key, or [`OTHER`].
     pub key: Box<str>,
     /// Its count.
-    pub count: Count,
+    pub count: TrafficCount,
 }
 
 /// Traffic of a project within an hour, or part of it.
@@ -140,15 +140,15 @@ pub struct HourTraffic {
     /// The project.
     pub project: ProjectId,
     /// The sums over all responses.
-    pub sums: Sums,
+    pub sums: TrafficSums,
     /// The breakdown by key.
-    pub entries: Vec<Entry>,
-    /// Visitors of the hour's UTC day, as updates of its [sketch](sketch::Sketch).
-    pub visitors: Vec<sketch::Register>,
+    pub entries: Vec<TrafficEntry>,
+    /// Visitors of the hour's UTC day, as updates of its [sketch](sketch::VisitorSketch).
+    pub visitors: Vec<sketch::SketchRegister>,
 }
 
 /// Returns the start of the UTC hour that contains `instant`.
-pub fn hour_of(instant: Timestamp) -> Timestamp {
+pub fn hour_start(instant: Timestamp) -> Timestamp {
     let hour = HOUR.as_millis().try_into().unwrap_or(u64::MAX);
     Timestamp::from_unix_millis(i64::try_from(instant.unix_millis() / hour * hour).unwrap_or(i64::MAX))
 }
@@ -165,7 +165,7 @@ mod tests {
             ("2026-11-23T00:00:00Z", "2026-11-23T00:00:00Z"),
             ("2026-11-23T00:30:00+05:30", "2026-11-22T19:00:00Z"),
         ] {
-            assert_eq!(hour_of(at(instant)), at(hour), "{instant}");
+            assert_eq!(hour_start(at(instant)), at(hour), "{instant}");
         }
     }
 
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn statuses_have_five_classes() {
-        let classes = [101, 200, 206, 304, 404, 451, 500, 599, 600].map(Sums::class);
+        let classes = [101, 200, 206, 304, 404, 451, 500, 599, 600].map(TrafficSums::class);
         assert_eq!(classes, [4, 0, 0, 1, 2, 2, 3, 3, 4]);
     }
 }

@@ -13,11 +13,11 @@ const HIGHEST_RANK: u32 = 64 - INDEX_BITS + 1;
 
 /// A register and a lower bound of its rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Register(u32);
+pub struct SketchRegister(u32);
 
-impl Register {
+impl SketchRegister {
     /// Returns the register update for a visitor with this hash. Every bit of the hash must be uniformly random.
-    pub const fn of(hash: u64) -> Self {
+    pub const fn from_hash(hash: u64) -> Self {
         let index = (hash >> (64 - INDEX_BITS)) as u32;
         // The sentinel bit below the hash ends the run of zeros.
         let rank = ((hash << INDEX_BITS) | 1 << (INDEX_BITS - 1)).leading_zeros() + 1;
@@ -49,25 +49,25 @@ impl Register {
 
 /// A sketch of the visitors of one day.
 #[derive(Clone)]
-pub struct Sketch(Box<[u8; REGISTERS]>);
+pub struct VisitorSketch(Box<[u8; REGISTERS]>);
 
-impl Default for Sketch {
+impl Default for VisitorSketch {
     fn default() -> Self {
         Self(Box::new([0; REGISTERS]))
     }
 }
 
-impl Extend<Register> for Sketch {
-    fn extend<I: IntoIterator<Item = Register>>(&mut self, registers: I) {
+impl Extend<SketchRegister> for VisitorSketch {
+    fn extend<I: IntoIterator<Item = SketchRegister>>(&mut self, registers: I) {
         for register in registers {
             self.add(register);
         }
     }
 }
 
-impl Sketch {
+impl VisitorSketch {
     /// Adds a visitor and returns whether the sketch changed.
-    pub fn add(&mut self, register: Register) -> bool {
+    pub fn add(&mut self, register: SketchRegister) -> bool {
         let known = &mut self.0[register.index()];
         let is_higher = *known < register.rank();
         if is_higher {
@@ -140,8 +140,8 @@ mod tests {
             // The worst of several days, each with its own salt.
             let worst = (0..8)
                 .map(|_| {
-                    let (salt, mut sketch) = (RandomState::new(), Sketch::default());
-                    sketch.extend((0..truth).map(|visitor| Register::of(salt.hash_one(visitor))));
+                    let (salt, mut sketch) = (RandomState::new(), VisitorSketch::default());
+                    sketch.extend((0..truth).map(|visitor| SketchRegister::from_hash(salt.hash_one(visitor))));
                     sketch.estimate().abs_diff(truth)
                 })
                 .max()
@@ -155,13 +155,16 @@ mod tests {
     #[test]
     fn registers_are_read_as_they_are_stored() {
         for hash in [0, 1, u64::MAX, 0x8000_0000_0000_0000, 0x0003_ffff_ffff_ffff] {
-            let register = Register::of(hash);
-            assert_eq!(Register::from_stored(register.to_stored()), Some(register), "{hash:x}");
+            let register = SketchRegister::from_hash(hash);
+            assert_eq!(SketchRegister::from_stored(register.to_stored()), Some(register), "{hash:x}");
         }
-        assert_eq!(Register::of(0).rank(), 51);
-        assert_eq!((Register::of(u64::MAX).index(), Register::of(u64::MAX).rank()), (REGISTERS - 1, 1));
+        assert_eq!(SketchRegister::from_hash(0).rank(), 51);
+        assert_eq!(
+            (SketchRegister::from_hash(u64::MAX).index(), SketchRegister::from_hash(u64::MAX).rank()),
+            (REGISTERS - 1, 1)
+        );
         for broken in [-1, 0, 52, i32::MAX] {
-            assert_eq!(Register::from_stored(broken), None, "{broken}");
+            assert_eq!(SketchRegister::from_stored(broken), None, "{broken}");
         }
     }
 }

@@ -64,7 +64,7 @@ impl VisitorClass {
 
 /// The evidence for a class, weakest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Evidence {
+pub enum ClassEvidence {
     /// The request's header fields, which agree with or contradict each other.
     Fields,
     /// Only the name that the client gives itself.
@@ -77,7 +77,7 @@ pub enum Evidence {
     Signature,
 }
 
-impl Evidence {
+impl ClassEvidence {
     /// All kinds of evidence, weakest first.
     pub const ALL: [Self; 5] = [Self::Fields, Self::Name, Self::Behaviour, Self::Network, Self::Signature];
 

@@ -34,7 +34,7 @@ impl Microcents {
     }
 
     /// Returns the price of these tokens, given prices in cents per million tokens.
-    pub fn of(prompt: u64, input_cents: u32, completion: u64, output_cents: u32) -> Self {
+    pub fn for_tokens(prompt: u64, input_cents: u32, completion: u64, output_cents: u32) -> Self {
         let input = prompt.saturating_mul(input_cents.into());
         Self(input.saturating_add(completion.saturating_mul(output_cents.into())))
     }
@@ -145,10 +145,14 @@ mod tests {
 
     #[test]
     fn a_token_has_an_exact_price() {
-        assert_eq!(Microcents::of(1_000_000, 15, 0, 45), Microcents::from_cents(15));
-        assert_eq!(Microcents::of(1, 15, 1, 45), Microcents(60));
+        assert_eq!(Microcents::for_tokens(1_000_000, 15, 0, 45), Microcents::from_cents(15));
+        assert_eq!(Microcents::for_tokens(1, 15, 1, 45), Microcents(60));
         assert_eq!([0, 1, 1_000_000, 1_000_001].map(|cost| Microcents(cost).cents()), [0, 1, 1, 2]);
         assert_eq!([0, 1, 100, 101].map(|cost| Microcents(cost).microeuros()), [0, 1, 1, 2]);
-        assert_eq!(Microcents::of(u64::MAX, 900, 1, 1), Microcents(u64::MAX), "nonsense is expensive, not free");
+        assert_eq!(
+            Microcents::for_tokens(u64::MAX, 900, 1, 1),
+            Microcents(u64::MAX),
+            "nonsense is expensive, not free"
+        );
     }
 }

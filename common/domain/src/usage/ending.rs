@@ -40,7 +40,7 @@ impl Ending {
     ];
 
     /// Returns the ending for a `finish_reason`, or its equivalent in another format.
-    pub fn of_reason(reason: &[u8]) -> Self {
+    pub fn from_reason(reason: &[u8]) -> Self {
         match reason {
             b"length" | b"model_length" | b"max_tokens" | b"max_output_tokens" => Self::Length,
             b"tool_calls" | b"function_call" | b"tool_use" => Self::ToolCalls,
@@ -84,7 +84,7 @@ impl Ending {
 }
 
 /// Deserializes an ending; one that only a later version knows becomes `None`.
-pub(super) fn known<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Ending>, D::Error> {
+pub(super) fn deserialize_known<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Ending>, D::Error> {
     let word = Option::<Cow<'_, str>>::deserialize(from)?;
     Ok(Ending::ALL.into_iter().find(|ending| word.as_deref() == Some(ending.as_str())))
 }
@@ -102,7 +102,7 @@ mod tests {
         }
         assert_eq!(Ending::from_number(99), None);
         for (reason, ending) in [("stop", Ending::Stop), ("function_call", Ending::ToolCalls), ("eos", Ending::Stop)] {
-            assert_eq!(Ending::of_reason(reason.as_bytes()), ending);
+            assert_eq!(Ending::from_reason(reason.as_bytes()), ending);
         }
     }
 }

@@ -8,7 +8,7 @@ use super::{Microcents, is_default};
 
 /// The prices of a model in cents: per million tokens of each kind, and per thousand images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Prices {
+pub struct ModelPrices {
     /// Prompt tokens of no other kind.
     pub input: u32,
     /// Prompt tokens read from the provider's cache.
@@ -43,42 +43,42 @@ pub struct TokenKinds {
 
 /// Token kinds with their own price that the provider did not report: charged at the higher price.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Assumed(u8);
+pub struct AssumedKinds(u8);
 
 /// The cost of a completion, and which part of it is assumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Charge {
+pub struct CompletionCharge {
     /// The price.
     pub cost: Microcents,
     /// The kinds that were charged at the higher price.
-    pub assumed: Assumed,
+    pub assumed: AssumedKinds,
 }
 
-impl Prices {
+impl ModelPrices {
     /// Creates the prices of a model whose provider charges only for input and output.
     pub const fn flat(input: u32, output: u32) -> Self {
         Self { input, cached_input: input, cache_write: input, output, reasoning: output, image: 0 }
     }
 
     /// Returns the maximum cost of a completion with these numbers of tokens and images, whatever the token kinds.
-    pub fn most(&self, prompt: u64, completion: u64, images: u64) -> Microcents {
+    pub fn max_cost(&self, prompt: u64, completion: u64, images: u64) -> Microcents {
         let input = self.input.max(self.cached_input).max(self.cache_write);
         let output = self.output.max(self.reasoning);
-        Microcents::of(prompt, input, completion, output).plus(self.images(images))
+        Microcents::for_tokens(prompt, input, completion, output).plus(self.images(images))
     }
 
     /// Returns the cost of a completion. Each token is charged once, by its kind; tokens of unreported kinds are
     /// charged at the highest price that they may have.
-    pub fn charge(&self, prompt: u64, completion: u64, kinds: &TokenKinds) -> Charge {
-        let kinds = kinds.within(prompt, completion);
+    pub fn charge(&self, prompt: u64, completion: u64, kinds: &TokenKinds) -> CompletionCharge {
+        let kinds = kinds.clamped_to(prompt, completion);
         let (cached, written) = (kinds.cached.unwrap_or(0), kinds.cache_write.unwrap_or(0));
         let thoughts = kinds.reasoning.unwrap_or(0);
         let (rest_of_prompt, rest_of_answer) = (prompt - cached - written, completion - thoughts);
         let (mut input, mut output, mut assumed) = (self.input, self.output, 0);
         if rest_of_prompt > 0 {
             for (count, price, kind) in [
-                (kinds.cached, self.cached_input, Assumed::CACHED),
-                (kinds.cache_write, self.cache_write, Assumed::WRITE),
+                (kinds.cached, self.cached_input, AssumedKinds::CACHED),
+                (kinds.cache_write, self.cache_write, AssumedKinds::WRITE),
             ] {
                 if count.is_none() && price != self.input {
                     (input, assumed) = (input.max(price), assumed | kind);
@@ -86,13 +86,13 @@ impl Prices {
             }
         }
         if rest_of_answer > 0 && kinds.reasoning.is_none() && self.reasoning != self.output {
-            (output, assumed) = (output.max(self.reasoning), assumed | Assumed::REASONING);
+            (output, assumed) = (output.max(self.reasoning), assumed | AssumedKinds::REASONING);
         }
-        let cost = Microcents::of(rest_of_prompt, input, rest_of_answer, output)
-            .plus(Microcents::of(cached, self.cached_input, written, self.cache_write))
-            .plus(Microcents::of(0, 0, thoughts, self.reasoning))
+        let cost = Microcents::for_tokens(rest_of_prompt, input, rest_of_answer, output)
+            .plus(Microcents::for_tokens(cached, self.cached_input, written, self.cache_write))
+            .plus(Microcents::for_tokens(0, 0, thoughts, self.reasoning))
             .plus(self.images(kinds.images));
-        Charge { cost, assumed: Assumed(assumed) }
+        CompletionCharge { cost, assumed: AssumedKinds(assumed) }
     }
 
     fn images(&self, images: u64) -> Microcents {
@@ -104,7 +104,7 @@ impl Prices {
 impl TokenKinds {
     /// Returns the kinds, cut to the tokens of the prompt and the completion. Cached tokens are cut last.
     #[must_use]
-    pub fn within(&self, prompt: u64, completion: u64) -> Self {
+    pub fn clamped_to(&self, prompt: u64, completion: u64) -> Self {
         let cached = self.cached.map(|cached| cached.min(prompt));
         let left = prompt - cached.unwrap_or(0);
         Self {
@@ -116,7 +116,7 @@ impl TokenKinds {
     }
 }
 
-impl Assumed {
+impl AssumedKinds {
     const CACHED: u8 = 1;
     const WRITE: u8 = 2;
     const REASONING: u8 = 4;
@@ -141,21 +141,21 @@ impl Assumed {
 }
 
 /// Ignores kinds that only a later version knows.
-impl From<i16> for Assumed {
+impl From<i16> for AssumedKinds {
     fn from(number: i16) -> Self {
         let known = Self::NAMES.into_iter().filter(|(bit, _)| number & i16::from(*bit) != 0);
         Self(known.fold(0, |all, (bit, _)| all | bit))
     }
 }
 
-impl Serialize for Assumed {
+impl Serialize for AssumedKinds {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.names())
     }
 }
 
 /// Ignores names that only a later version knows.
-impl<'de> Deserialize<'de> for Assumed {
+impl<'de> Deserialize<'de> for AssumedKinds {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let names = Vec::<Cow<'_, str>>::deserialize(deserializer)?;
         let known = Self::NAMES.into_iter().filter(|(_, name)| names.iter().any(|given| given == name));
@@ -168,8 +168,8 @@ mod tests {
     use super::*;
 
     /// Cached tokens are cheaper, written ones more expensive, reasoning tokens the most expensive.
-    const PRICES: Prices =
-        Prices { input: 100, cached_input: 10, cache_write: 125, output: 400, reasoning: 600, image: 50 };
+    const PRICES: ModelPrices =
+        ModelPrices { input: 100, cached_input: 10, cache_write: 125, output: 400, reasoning: 600, image: 50 };
 
     fn kinds(cached: Option<u64>, cache_write: Option<u64>, reasoning: Option<u64>) -> TokenKinds {
         TokenKinds { cached, cache_write, reasoning, images: 0 }
@@ -180,26 +180,29 @@ mod tests {
         let all = kinds(Some(600), Some(300), Some(40));
         let charge = PRICES.charge(1_000, 50, &all);
         let expected = 600 * 10 + 300 * 125 + 100 * 100 + 40 * 600 + 10 * 400;
-        assert_eq!((charge.cost, charge.assumed), (Microcents(expected), Assumed::default()));
+        assert_eq!((charge.cost, charge.assumed), (Microcents(expected), AssumedKinds::default()));
         let with_images = TokenKinds { images: 3, ..all };
         assert_eq!(PRICES.charge(1_000, 50, &with_images).cost, Microcents(expected + 3 * 50_000));
         // Flat prices make no difference between kinds, and assume nothing.
         for kinds in [all, TokenKinds::default()] {
-            let charge = Prices::flat(15, 45).charge(1_000, 50, &kinds);
-            assert_eq!((charge.cost, charge.assumed), (Microcents::of(1_000, 15, 50, 45), Assumed::default()));
+            let charge = ModelPrices::flat(15, 45).charge(1_000, 50, &kinds);
+            assert_eq!(
+                (charge.cost, charge.assumed),
+                (Microcents::for_tokens(1_000, 15, 50, 45), AssumedKinds::default())
+            );
         }
     }
 
     #[test]
     fn a_kind_that_is_not_reported_is_charged_at_the_dearer_price_and_named() {
         let of = |kinds: TokenKinds| {
-            let Charge { cost, assumed } = PRICES.charge(1_000, 50, &kinds);
+            let CompletionCharge { cost, assumed } = PRICES.charge(1_000, 50, &kinds);
             (cost.0, assumed.names().collect::<Vec<_>>().join(","))
         };
         assert_eq!(of(kinds(None, Some(0), Some(0))), (1_000 * 100 + 50 * 400, "cached_input".into()));
         assert_eq!(of(kinds(Some(600), None, Some(0))), (600 * 10 + 400 * 125 + 50 * 400, "cache_write".into()));
         assert_eq!(of(kinds(Some(0), Some(0), None)), (1_000 * 100 + 50 * 600, "reasoning".into()));
-        assert_eq!(of(TokenKinds::default()).0, PRICES.most(1_000, 50, 0).0);
+        assert_eq!(of(TokenKinds::default()).0, PRICES.max_cost(1_000, 50, 0).0);
         assert_eq!(of(TokenKinds::default()).1, "cached_input,cache_write,reasoning");
         // Without tokens, no kind is assumed.
         assert!(PRICES.charge(0, 0, &TokenKinds::default()).assumed.is_empty());
@@ -214,8 +217,8 @@ mod tests {
                         for thoughts in [None, Some(0), Some(60)] {
                             let kinds = kinds(cached, written, thoughts);
                             let cost = PRICES.charge(prompt, completion, &kinds).cost;
-                            assert!(cost <= PRICES.most(prompt, completion, 0), "{prompt} {completion} {kinds:?}");
-                            assert!(cost >= Microcents::of(prompt, 10, completion, 400), "{kinds:?}");
+                            assert!(cost <= PRICES.max_cost(prompt, completion, 0), "{prompt} {completion} {kinds:?}");
+                            assert!(cost >= Microcents::for_tokens(prompt, 10, completion, 400), "{kinds:?}");
                         }
                     }
                 }
@@ -229,8 +232,8 @@ mod tests {
         let assumed = PRICES.charge(1, 1, &TokenKinds::default()).assumed;
         let json = serde_json::to_string(&assumed).unwrap();
         assert_eq!(json, r#"["cached_input","cache_write","reasoning"]"#);
-        assert_eq!(serde_json::from_str::<Assumed>(&json).unwrap(), assumed);
-        assert_eq!(serde_json::from_str::<Assumed>(r#"["video","cache_write"]"#).unwrap(), Assumed::from(2));
-        assert_eq!(Assumed::from(assumed.number() | 64), assumed);
+        assert_eq!(serde_json::from_str::<AssumedKinds>(&json).unwrap(), assumed);
+        assert_eq!(serde_json::from_str::<AssumedKinds>(r#"["video","cache_write"]"#).unwrap(), AssumedKinds::from(2));
+        assert_eq!(AssumedKinds::from(assumed.number() | 64), assumed);
     }
 }

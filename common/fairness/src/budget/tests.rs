@@ -3,18 +3,18 @@ use std::net::IpAddr;
 use super::*;
 
 /// Large enough that a client always gets its full share; shrinking shares are tested below.
-const LIMITS: Limits = Limits { total: 100, client: 60, connection: 40 };
+const LIMITS: BudgetLimits = BudgetLimits { total: 100, client: 60, connection: 40 };
 /// The limits of an edge.
-const SHARES: Limits = Limits { total: 102_400, client: 25_600, connection: 20_000 };
-const PATIENCE: Patience = Patience { own: Duration::from_secs(100), others: Duration::from_secs(10) };
+const SHARES: BudgetLimits = BudgetLimits { total: 102_400, client: 25_600, connection: 20_000 };
+const PATIENCE: WaitLimits = WaitLimits { own: Duration::from_secs(100), others: Duration::from_secs(10) };
 
-fn of(budget: &Budget, address: &str) -> Account {
+fn of(budget: &ByteBudget, address: &str) -> BudgetAccount {
     budget.account(Some(address.parse::<IpAddr>().unwrap().into()))
 }
 
 #[test]
 fn every_level_bounds_what_is_drawn_and_gets_it_back() {
-    let budget = Budget::new(LIMITS);
+    let budget = ByteBudget::new(LIMITS);
     let (first, second) = (of(&budget, "2001:db8::1"), of(&budget, "2001:db8::2"));
     let proxy = budget.account(None);
     let held = first.try_take(30).unwrap();
@@ -33,7 +33,7 @@ fn every_level_bounds_what_is_drawn_and_gets_it_back() {
 
 #[test]
 fn what_can_be_done_without_leaves_half_of_every_level() {
-    let budget = Budget::new(LIMITS);
+    let budget = ByteBudget::new(LIMITS);
     let (first, second) = (of(&budget, "2001:db8::1"), of(&budget, "2001:db8::2"));
     assert!(first.try_take_spare(21).is_err(), "more than half of the connection's");
     let held = first.try_take_spare(20).unwrap();
@@ -49,11 +49,11 @@ fn what_can_be_done_without_leaves_half_of_every_level() {
 
 #[test]
 fn what_there_are_many_of_leaves_half_of_the_whole() {
-    let budget = Budget::new(LIMITS);
-    let client = of(&budget, "192.0.2.1").of_client();
-    let mut held = client.try_take_of_half(25).unwrap();
+    let budget = ByteBudget::new(LIMITS);
+    let client = of(&budget, "192.0.2.1").client_account();
+    let mut held = client.try_take_common(25).unwrap();
     let others = budget.common_account().try_take(25).unwrap();
-    assert!(client.try_take_of_half(1).is_err(), "half of everything is drawn");
+    assert!(client.try_take_common(1).is_err(), "half of everything is drawn");
     held.merge(client.try_take(1).unwrap());
     assert_eq!((held.bytes(), client.used(), budget.used()), (26, 26, 51), "what is needed is there");
     drop((held, others));
@@ -62,7 +62,7 @@ fn what_there_are_many_of_leaves_half_of_the_whole() {
 
 #[test]
 fn the_last_holder_gives_the_bytes_back() {
-    let budget = Budget::new(LIMITS);
+    let budget = ByteBudget::new(LIMITS);
     let grant = Arc::new(of(&budget, "192.0.2.1").try_take(30).unwrap());
     let other = grant.clone();
     drop(grant);
@@ -73,7 +73,7 @@ fn the_last_holder_gives_the_bytes_back() {
 
 #[test]
 fn a_client_is_forgotten_with_its_last_account_and_grant() {
-    let budget = Budget::new(LIMITS);
+    let budget = ByteBudget::new(LIMITS);
     let account = of(&budget, "192.0.2.1");
     let grant = account.try_take(10).unwrap();
     assert!(!account.is_pressed());
@@ -90,7 +90,7 @@ fn a_client_is_forgotten_with_its_last_account_and_grant() {
 
 #[test]
 fn what_is_larger_than_the_account_can_hold_counts_as_that() {
-    let budget = Budget::new(LIMITS);
+    let budget = ByteBudget::new(LIMITS);
     let account = budget.account(None);
     assert_eq!(account.try_take(1_000).unwrap().bytes(), 40);
     assert_eq!(budget.common_account().try_take(1_000).unwrap().bytes(), 100);
@@ -99,7 +99,7 @@ fn what_is_larger_than_the_account_can_hold_counts_as_that() {
 
 #[tokio::test(start_paused = true)]
 async fn one_who_waits_is_woken_at_whichever_level_it_waits() {
-    let budget = Budget::new(LIMITS);
+    let budget = ByteBudget::new(LIMITS);
     for (holder, waiter) in [
         (of(&budget, "192.0.2.1"), None),
         (of(&budget, "192.0.2.1"), Some(of(&budget, "192.0.2.1"))),
@@ -120,7 +120,7 @@ async fn one_who_waits_is_woken_at_whichever_level_it_waits() {
 
 #[tokio::test(start_paused = true)]
 async fn a_crowd_that_waits_gets_its_bytes_one_after_the_other() {
-    let budget = Budget::new(LIMITS);
+    let budget = ByteBudget::new(LIMITS);
     let account = of(&budget, "192.0.2.1");
     let held = account.try_take(40).unwrap();
     let crowd: Vec<_> = (0..50)
@@ -143,7 +143,7 @@ async fn a_crowd_that_waits_gets_its_bytes_one_after_the_other() {
 
 #[tokio::test(start_paused = true)]
 async fn patience_ends_sooner_with_others_than_with_oneself() {
-    let budget = Budget::new(LIMITS);
+    let budget = ByteBudget::new(LIMITS);
     let (own, start) = (budget.account(None), Instant::now());
     let held = own.try_take(40).unwrap();
     assert!(own.take(1, PATIENCE).await.is_err());
@@ -157,11 +157,12 @@ async fn patience_ends_sooner_with_others_than_with_oneself() {
 
 #[tokio::test(start_paused = true)]
 async fn one_who_gives_up_leaves_nothing_and_keeps_nobody_waiting() {
-    let budget = Budget::new(LIMITS);
+    let budget = ByteBudget::new(LIMITS);
     let account = budget.account(None);
     let held = account.try_take(40).unwrap();
-    let waiter =
-        |account: Account| tokio::spawn(async move { account.take(40, PATIENCE).await.map(|grant| grant.bytes()) });
+    let waiter = |account: BudgetAccount| {
+        tokio::spawn(async move { account.take(40, PATIENCE).await.map(|grant| grant.bytes()) })
+    };
     let (gone, stays) = (waiter(account.clone()), waiter(account.clone()));
     tokio::time::sleep(Duration::from_secs(1)).await;
     // It is woken, but dropped before it runs.
@@ -173,15 +174,15 @@ async fn one_who_gives_up_leaves_nothing_and_keeps_nobody_waiting() {
 }
 
 /// Returns what each of `greedy` clients gets if all take as much as they can, a hundred at a time.
-fn drawn(budget: &Budget, greedy: u32) -> Vec<Vec<Grant>> {
+fn drawn(budget: &ByteBudget, greedy: u32) -> Vec<Vec<ByteGrant>> {
     let accounts: Vec<_> = (0..greedy)
         .map(|number| budget.account(Some(IpAddr::from((0xc000_0200 + number).to_be_bytes()).into())))
         .collect();
-    let mut drawn: Vec<Vec<Grant>> = accounts.iter().map(|_| Vec::new()).collect();
+    let mut drawn: Vec<Vec<ByteGrant>> = accounts.iter().map(|_| Vec::new()).collect();
     loop {
         let mut is_over = true;
         for (account, drawn) in accounts.iter().zip(&mut drawn) {
-            if let Ok(grant) = account.of_client().try_take(100) {
+            if let Ok(grant) = account.client_account().try_take(100) {
                 drawn.push(grant);
                 is_over = false;
             }
@@ -195,7 +196,7 @@ fn drawn(budget: &Budget, greedy: u32) -> Vec<Vec<Grant>> {
 #[test]
 fn a_clients_share_shrinks_as_the_budget_fills() {
     for (greedy, least_left) in [(1, 75), (5, 40), (16, 18), (50, 6)] {
-        let budget = Budget::new(SHARES);
+        let budget = ByteBudget::new(SHARES);
         let held = drawn(&budget, greedy);
         let left = SHARES.total - budget.used();
         assert!(left * 100 >= SHARES.total * least_left, "{greedy} leave {left}");
@@ -208,7 +209,7 @@ fn a_clients_share_shrinks_as_the_budget_fills() {
 
 #[test]
 fn a_block_has_a_quarter_however_many_clients_it_is() {
-    let budget = Budget::new(SHARES);
+    let budget = ByteBudget::new(SHARES);
     let accounts: Vec<_> = (0..64).map(|number| of(&budget, &format!("2001:db8:1:{number:x}::1"))).collect();
     let held: Vec<_> = accounts.iter().filter_map(|account| account.try_take(1_000).ok()).collect();
     assert_eq!(held.len(), 25);
@@ -219,7 +220,7 @@ fn a_block_has_a_quarter_however_many_clients_it_is() {
 
 #[test]
 fn those_who_hold_the_most_are_pressed_when_hardly_anything_is_left() {
-    let budget = Budget::new(SHARES);
+    let budget = ByteBudget::new(SHARES);
     let (greedy, modest) = (of(&budget, "192.0.2.1"), of(&budget, "192.0.2.2"));
     let _held = [greedy.try_take(8_000).unwrap(), modest.try_take(1_000).unwrap()];
     assert!(!greedy.is_pressed(), "there is enough");
@@ -229,7 +230,7 @@ fn those_who_hold_the_most_are_pressed_when_hardly_anything_is_left() {
 
 #[tokio::test(start_paused = true)]
 async fn one_whose_share_has_shrunk_goes_on_when_others_give_back() {
-    let budget = Budget::new(SHARES);
+    let budget = ByteBudget::new(SHARES);
     let account = of(&budget, "192.0.2.1");
     let held = account.try_take(2_000).unwrap();
     let others = budget.common_account().try_take(SHARES.total * 9 / 10).unwrap();
@@ -243,10 +244,10 @@ async fn one_whose_share_has_shrunk_goes_on_when_others_give_back() {
 
 #[test]
 fn a_grant_grows_and_shrinks() {
-    let budget = Budget::new(LIMITS);
+    let budget = ByteBudget::new(LIMITS);
     let account = of(&budget, "192.0.2.1");
     let mut grant = account.try_take(10).unwrap();
-    assert_eq!((grant.try_grow(31), grant.try_grow(20), grant.bytes()), (Err(Exhausted), Ok(()), 30));
+    assert_eq!((grant.try_grow(31), grant.try_grow(20), grant.bytes()), (Err(ExhaustedError), Ok(()), 30));
     grant.shrink_to(40);
     grant.shrink_to(5);
     assert_eq!((grant.bytes(), account.used(), budget.used()), (5, 5, 5));
@@ -256,49 +257,49 @@ fn a_grant_grows_and_shrinks() {
 
 #[tokio::test]
 async fn what_is_beyond_a_share_is_pushed_out_by_what_is_newer_unless_it_is_taken() {
-    let budget = Budget::new(LIMITS);
+    let budget = ByteBudget::new(LIMITS);
     let [first, second] = [of(&budget, "192.0.2.1"), of(&budget, "192.0.2.1")];
-    let taken = first.take_beyond(1, 3).unwrap();
+    let taken = first.take_extra(1, 3).unwrap();
     taken.keep();
-    let stalled = second.take_beyond(1, 3).unwrap();
-    let newer = first.take_beyond(1, 3).unwrap();
-    assert_eq!((first.used(), first.of_client().used(), budget.used()), (0, 0, 3));
-    let newest = second.take_beyond(1, 3).unwrap();
-    stalled.pushed_out().await;
+    let stalled = second.take_extra(1, 3).unwrap();
+    let newer = first.take_extra(1, 3).unwrap();
+    assert_eq!((first.used(), first.client_account().used(), budget.used()), (0, 0, 3));
+    let newest = second.take_extra(1, 3).unwrap();
+    stalled.evicted().await;
     // Another client has its own ring.
-    let others = of(&budget, "192.0.2.2").take_beyond(1, 1).unwrap();
+    let others = of(&budget, "192.0.2.2").take_extra(1, 1).unwrap();
     drop(stalled);
     newer.keep();
     newest.keep();
-    assert!(first.take_beyond(1, 3).is_err(), "all are taken");
+    assert!(first.take_extra(1, 3).is_err(), "all are taken");
     assert_eq!(budget.used(), 4);
     drop((taken, newer, newest, others));
     assert_eq!(budget.used(), 0);
-    assert!(budget.account(None).take_beyond(1, 3).is_err(), "nobody in particular");
+    assert!(budget.account(None).take_extra(1, 3).is_err(), "nobody in particular");
 }
 
 #[tokio::test]
 async fn a_connection_that_floods_its_client_pushes_out_its_own() {
-    let budget = Budget::new(LIMITS);
+    let budget = ByteBudget::new(LIMITS);
     let [flood, neighbour] = [of(&budget, "192.0.2.1"), of(&budget, "192.0.2.1")];
-    let modest = neighbour.take_beyond(1, 3).unwrap();
-    let mut flooding = vec![flood.take_beyond(1, 3).unwrap(), flood.take_beyond(1, 3).unwrap()];
+    let modest = neighbour.take_extra(1, 3).unwrap();
+    let mut flooding = vec![flood.take_extra(1, 3).unwrap(), flood.take_extra(1, 3).unwrap()];
     for _ in 0..5 {
-        flooding.push(flood.take_beyond(1, 3).unwrap());
-        flooding.remove(0).pushed_out().await;
+        flooding.push(flood.take_extra(1, 3).unwrap());
+        flooding.remove(0).evicted().await;
     }
     // Among equals, the oldest is pushed out.
-    let again = neighbour.take_beyond(1, 3).unwrap();
-    modest.pushed_out().await;
+    let again = neighbour.take_extra(1, 3).unwrap();
+    modest.evicted().await;
     drop((flooding, again));
 }
 
 #[test]
 fn a_client_has_one_grant_where_others_hold_everything() {
-    let budget = Budget::new(SHARES);
+    let budget = ByteBudget::new(SHARES);
     let all = budget.common_account().try_take(SHARES.total).unwrap();
     let newcomer = of(&budget, "192.0.2.1");
-    assert!(newcomer.try_take(2_000).is_err() && newcomer.take_beyond(2_000, 16).is_err());
+    assert!(newcomer.try_take(2_000).is_err() && newcomer.take_extra(2_000, 16).is_err());
     let first = newcomer.take_first(2_000).unwrap();
     assert!(of(&budget, "192.0.2.1").take_first(1).is_err(), "one for each client, over all its connections");
     assert_eq!(budget.used(), SHARES.total + 2_000);
@@ -313,16 +314,16 @@ fn a_client_has_one_grant_where_others_hold_everything() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_is_in_its_own_way_while_it_waits_for_itself() {
-    let budget = Budget::new(LIMITS);
+    let budget = ByteBudget::new(LIMITS);
     let [holder, waiter] = [of(&budget, "192.0.2.1"), of(&budget, "192.0.2.1")];
     let held = holder.try_take(36).unwrap();
     let mut waiting = Box::pin(waiter.take(20, PATIENCE));
-    assert!(!holder.is_in_own_way());
+    assert!(!holder.is_blocking_itself());
     assert!(matches!(futures_poll(&mut waiting), std::task::Poll::Pending));
-    assert!(holder.is_in_own_way() && !of(&budget, "192.0.2.2").is_in_own_way());
+    assert!(holder.is_blocking_itself() && !of(&budget, "192.0.2.2").is_blocking_itself());
     drop(held);
     drop(waiting.await.unwrap());
-    assert!(!holder.is_in_own_way());
+    assert!(!holder.is_blocking_itself());
 }
 
 fn futures_poll<F: Future>(future: &mut std::pin::Pin<Box<F>>) -> std::task::Poll<F::Output> {

@@ -8,8 +8,8 @@ use super::*;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-fn room() -> Room<&'static str> {
-    Room::new(RoomBounds { total: 10, share: 6, waiting: 4, waiting_share: 2 })
+fn room() -> SizedRoom<&'static str> {
+    SizedRoom::new(RoomBounds { total: 10, share: 6, waiting: 4, waiting_share: 2 })
 }
 
 fn waits(taking: &mut Pin<Box<impl Future>>) -> bool {
@@ -56,15 +56,15 @@ async fn a_key_has_its_share_or_one_thing_and_holds_up_nobody() {
 async fn who_waits_is_bounded_in_time_and_number() {
     let room = room();
     let all = room.take(&"a", 10, PATIENCE).await.unwrap();
-    assert_eq!(room.take(&"b", 1, PATIENCE).await.unwrap_err(), Refused::Full, "in time");
+    assert_eq!(room.take(&"b", 1, PATIENCE).await.unwrap_err(), ShareError::Full, "in time");
     let mut waiting: Vec<_> =
         [&"b", &"b", &"c", &"d"].into_iter().map(|key| Box::pin(room.take(key, 1, PATIENCE))).collect();
     assert!(waiting.iter_mut().all(waits));
-    assert_eq!(room.take(&"b", 1, PATIENCE).await.unwrap_err(), Refused::Share);
+    assert_eq!(room.take(&"b", 1, PATIENCE).await.unwrap_err(), ShareError::Share);
     let mut late = Box::pin(room.take(&"e", 1, PATIENCE));
     assert!(waits(&mut late), "one who waits twice makes room for it");
-    assert_eq!(waiting.remove(1).await.unwrap_err(), Refused::Full);
-    assert_eq!(room.take(&"f", 1, PATIENCE).await.unwrap_err(), Refused::Full, "now each waits once");
+    assert_eq!(waiting.remove(1).await.unwrap_err(), ShareError::Full);
+    assert_eq!(room.take(&"f", 1, PATIENCE).await.unwrap_err(), ShareError::Full, "now each waits once");
     assert!(waiting.iter_mut().all(waits) && waits(&mut late));
     drop(late);
     drop((waiting, all));
@@ -74,7 +74,7 @@ async fn who_waits_is_bounded_in_time_and_number() {
 
 #[tokio::test]
 async fn keys_take_turns() {
-    let room = Room::new(RoomBounds { total: 1, share: 1, waiting: 9, waiting_share: 9 });
+    let room = SizedRoom::new(RoomBounds { total: 1, share: 1, waiting: 9, waiting_share: 9 });
     let held = room.take(&"a", 1, PATIENCE).await.unwrap();
     let served = Arc::new(Mutex::new(Vec::new()));
     let waiting: Vec<_> = ["a", "a", "b", "c"]
@@ -107,17 +107,17 @@ async fn a_place_grows_without_waiting() {
     place.grow_to(1).unwrap();
     assert_eq!((place.size(), room.held()), (8, 8));
     let mut other = room.take(&"b", 1, PATIENCE).await.unwrap();
-    assert_eq!((other.grow_to(4), room.held()), (Err(Refused::Full), 9));
+    assert_eq!((other.grow_to(4), room.held()), (Err(ShareError::Full), 9));
     let mut second = room.take(&"b", 1, PATIENCE).await.unwrap();
     drop(place);
-    assert_eq!((second.grow_to(6), second.grow_to(5)), (Err(Refused::Share), Ok(())));
+    assert_eq!((second.grow_to(6), second.grow_to(5)), (Err(ShareError::Share), Ok(())));
     drop((other, second));
     assert_eq!(room.held(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_group_has_one_share_and_its_keys_hold_up_nobody() {
-    let room = Room::new(RoomBounds { total: 12, share: 4, waiting: 8, waiting_share: 2 });
+    let room = SizedRoom::new(RoomBounds { total: 12, share: 4, waiting: 8, waiting_share: 2 });
     let first = room.take(&"group/a", 3, PATIENCE).await.unwrap();
     let mut second = Box::pin(room.take(&"group/b", 3, PATIENCE));
     let mut third = Box::pin(room.take(&"group/c", 1, PATIENCE));

@@ -7,8 +7,8 @@ use super::*;
 
 const PATIENCE: Duration = Duration::from_mins(1);
 
-fn turns(total: usize, share: usize) -> Turns<&'static str> {
-    Turns::new(Bounds { total, share, waiting: 100, waiting_share: 10 })
+fn turns(total: usize, share: usize) -> TurnQueue<&'static str> {
+    TurnQueue::new(TurnBounds { total, share, waiting: 100, waiting_share: 10 })
 }
 
 fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
@@ -20,12 +20,12 @@ async fn a_key_has_its_share_and_all_have_the_whole() {
     let turns = turns(3, 2);
     let first = turns.try_take(&"greedy").unwrap();
     let _second = turns.try_take(&"greedy").unwrap();
-    assert_eq!(turns.try_take(&"greedy").unwrap_err(), Refused::Share);
+    assert_eq!(turns.try_take(&"greedy").unwrap_err(), ShareError::Share);
     let _other = turns.try_take(&"other").unwrap();
-    assert_eq!(turns.try_take(&"third").unwrap_err(), Refused::Full);
-    assert_eq!(turns.greediest(1), [("greedy", 2)]);
+    assert_eq!(turns.try_take(&"third").unwrap_err(), ShareError::Full);
+    assert_eq!(turns.top_keys(1), [("greedy", 2)]);
     drop(first);
-    assert_eq!(turns.taken(), 2);
+    assert_eq!(turns.in_use(), 2);
     drop(turns.try_take(&"third").unwrap());
 }
 
@@ -52,8 +52,8 @@ async fn waiting_goes_round_the_keys() {
 async fn who_gives_up_leaves_the_queue() {
     let turns = turns(1, 1);
     let held = turns.try_take(&"a").unwrap();
-    assert_eq!(turns.take(&"b", PATIENCE).await.unwrap_err(), Refused::Full);
-    assert_eq!(turns.take(&"a", PATIENCE).await.unwrap_err(), Refused::Share);
+    assert_eq!(turns.take(&"b", PATIENCE).await.unwrap_err(), ShareError::Full);
+    assert_eq!(turns.take(&"a", PATIENCE).await.unwrap_err(), ShareError::Share);
     drop(held);
     let state = turns.shared.state();
     assert_eq!((state.taken, state.waiting, state.keys.len(), state.order.len()), (0, 0, 0, 0));
@@ -76,19 +76,19 @@ async fn a_turn_given_to_one_who_has_just_gone_goes_to_the_next() {
 
 #[tokio::test]
 async fn the_queue_is_bounded_in_all_and_for_each_key() {
-    let turns = Turns::new(Bounds { total: 1, share: 1, waiting: 3, waiting_share: 2 });
+    let turns = TurnQueue::new(TurnBounds { total: 1, share: 1, waiting: 3, waiting_share: 2 });
     let _held = turns.try_take(&"held").unwrap();
     let mut waiting: Vec<_> = (0..2).map(|_| Box::pin(turns.take(&"greedy", PATIENCE))).collect();
     for waiter in &mut waiting {
         assert!(poll(waiter.as_mut()).is_pending());
     }
-    assert_eq!(turns.take(&"greedy", PATIENCE).await.unwrap_err(), Refused::Share);
+    assert_eq!(turns.take(&"greedy", PATIENCE).await.unwrap_err(), ShareError::Share);
     let mut modest = pin!(turns.take(&"modest", PATIENCE));
     assert!(poll(modest.as_mut()).is_pending());
     let mut late = Box::pin(turns.take(&"late", PATIENCE));
     assert!(poll(late.as_mut()).is_pending(), "one who waits twice makes room for it");
-    assert_eq!(waiting.pop().unwrap().await.unwrap_err(), Refused::Full);
-    assert_eq!(turns.take(&"later", PATIENCE).await.unwrap_err(), Refused::Full, "now each waits once");
+    assert_eq!(waiting.pop().unwrap().await.unwrap_err(), ShareError::Full);
+    assert_eq!(turns.take(&"later", PATIENCE).await.unwrap_err(), ShareError::Full, "now each waits once");
     assert!(poll(waiting[0].as_mut()).is_pending() && poll(late.as_mut()).is_pending());
     drop(late);
     // A key that repeatedly waits and gives up leaves nothing behind.
@@ -102,7 +102,7 @@ async fn the_queue_is_bounded_in_all_and_for_each_key() {
 
 #[tokio::test]
 async fn the_keys_of_a_group_make_room_together() {
-    let turns = Turns::new(Bounds { total: 1, share: 1, waiting: 4, waiting_share: 4 });
+    let turns = TurnQueue::new(TurnBounds { total: 1, share: 1, waiting: 4, waiting_share: 4 });
     let _held = turns.try_take(&"held").unwrap();
     let mut group: Vec<_> =
         [&"group/a", &"group/b", &"group/c"].into_iter().map(|key| Box::pin(turns.take(key, PATIENCE))).collect();
@@ -113,14 +113,14 @@ async fn the_keys_of_a_group_make_room_together() {
     assert_eq!(group.iter_mut().map(|waiter| usize::from(poll(waiter.as_mut()).is_ready())).sum::<usize>(), 1);
     assert_eq!(
         turns.take(&"group/d", PATIENCE).await.unwrap_err(),
-        Refused::Full,
+        ShareError::Full,
         "nobody makes room for its own group"
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn many_tasks_never_hold_more_than_the_bounds() {
-    let turns = Turns::new(Bounds { total: 5, share: 2, waiting: 1_000, waiting_share: 1_000 });
+    let turns = TurnQueue::new(TurnBounds { total: 5, share: 2, waiting: 1_000, waiting_share: 1_000 });
     let tasks: Vec<_> = (0..300_u64)
         .map(|n| {
             let turns = turns.clone();
@@ -128,8 +128,8 @@ async fn many_tasks_never_hold_more_than_the_bounds() {
                 // Some give up while they wait.
                 let patience = Duration::from_millis(1 + n * 7 % 50);
                 if let Ok(turn) = turns.take(&(n % 7), patience).await {
-                    assert!(turns.taken() <= 5);
-                    assert!(turns.greediest(1)[0].1 <= 2);
+                    assert!(turns.in_use() <= 5);
+                    assert!(turns.top_keys(1)[0].1 <= 2);
                     tokio::time::sleep(Duration::from_millis(n % 5)).await;
                     drop(turn);
                 }
@@ -146,7 +146,7 @@ async fn many_tasks_never_hold_more_than_the_bounds() {
 #[tokio::test]
 async fn shares_shrink_as_the_whole_fills() {
     const TOTAL: usize = 1_024;
-    let turns = Turns::<&str>::new(Bounds { total: TOTAL, share: 64, waiting: 0, waiting_share: 0 });
+    let turns = TurnQueue::<&str>::new(TurnBounds { total: TOTAL, share: 64, waiting: 0, waiting_share: 0 });
     let names: Vec<&'static str> = (0..100).map(|name: usize| &*name.to_string().leak()).collect();
     for (greedy, left) in [(1, TOTAL - 64), (8, TOTAL / 2), (17, 300), (100, 60)] {
         let mut held = Vec::new();
@@ -156,23 +156,23 @@ async fn shares_shrink_as_the_whole_fills() {
         {
             assert!(added <= greedy);
         }
-        assert!(TOTAL - turns.taken() >= left, "{greedy} keys leave {}", TOTAL - turns.taken());
+        assert!(TOTAL - turns.in_use() >= left, "{greedy} keys leave {}", TOTAL - turns.in_use());
         let mut late = Vec::new();
         while let Ok(turn) = turns.try_take(&"late") {
             late.push(turn);
         }
         assert!(late.len() * 4 >= held.len() / greedy, "who comes later has {}", late.len());
     }
-    assert_eq!(turns.taken(), 0);
+    assert_eq!(turns.in_use(), 0);
 }
 
 #[tokio::test]
 async fn a_group_has_a_quarter_however_many_keys_it_is() {
     const TOTAL: usize = 100;
-    let turns = Turns::<&str>::new(Bounds { total: TOTAL, share: 10, waiting: 100, waiting_share: 10 });
+    let turns = TurnQueue::<&str>::new(TurnBounds { total: TOTAL, share: 10, waiting: 100, waiting_share: 10 });
     let names: Vec<&'static str> = (0..50).map(|name: usize| &*format!("block/{name}").leak()).collect();
     let held: Vec<_> = names.iter().filter_map(|name| turns.try_take(name).ok()).collect();
-    assert_eq!((held.len(), turns.try_take(&"block/50").unwrap_err()), (25, Refused::Share));
+    assert_eq!((held.len(), turns.try_take(&"block/50").unwrap_err()), (25, ShareError::Share));
     let mut waiting = Box::pin(turns.take(&"block/51", PATIENCE));
     assert!(poll(waiting.as_mut()).is_pending());
     let other: Vec<_> = (0..10).map(|_| turns.try_take(&"other/1").unwrap()).collect();
@@ -209,7 +209,7 @@ async fn waiting_goes_round_the_groups_and_within_each_round_its_keys() {
 
 #[tokio::test]
 async fn a_group_has_a_quarter_of_the_queue_however_many_keys_it_is() {
-    let turns = Turns::<&str>::new(Bounds { total: 1, share: 1, waiting: 40, waiting_share: 2 });
+    let turns = TurnQueue::<&str>::new(TurnBounds { total: 1, share: 1, waiting: 40, waiting_share: 2 });
     let _held = turns.try_take(&"held").unwrap();
     let names: Vec<&'static str> = (0..50).map(|name: usize| &*format!("block/{name}").leak()).collect();
     let mut waiting: Vec<_> = names.iter().map(|name| Box::pin(turns.take(name, PATIENCE))).collect();

@@ -20,7 +20,8 @@ use time::Date;
 use crate::{
     Invoice,
     model::{
-        CURRENCY, Draft, InvoiceKind, Line, Party, Payment, PaymentMethod, Treatment, VatCategory, VatRate, VatShare,
+        CURRENCY, DraftLine, InvoiceDraft, InvoiceKind, InvoicePayment, Party, PaymentMethod, VatCategory, VatRate,
+        VatShare, VatTreatment,
     },
 };
 
@@ -69,7 +70,7 @@ fn prove<P: ProfileMarker>(mut invoice: Semantic) -> Result<Validated<P>, Einvoi
 }
 
 fn semantic(invoice: &Invoice) -> Result<Semantic, EinvoiceError> {
-    let untaxed = invoice.treatment == Treatment::OutsideScope;
+    let untaxed = invoice.treatment == VatTreatment::OutsideScope;
     let mut it = Semantic::default();
     (it.kind, it.type_code) = match &invoice.kind {
         InvoiceKind::Invoice => (DocumentKind::Invoice, Some(Code::new("380"))),
@@ -106,13 +107,13 @@ fn semantic(invoice: &Invoice) -> Result<Semantic, EinvoiceError> {
 }
 
 /// Returns the parts of the page for which the XML has no field.
-fn notes(invoice: &Draft) -> Vec<String> {
+fn notes(invoice: &InvoiceDraft) -> Vec<String> {
     let mut notes = Vec::new();
     if invoice.play_money {
         notes.push(crate::pdf::PLAY_MONEY.to_owned());
     }
     notes.extend(invoice.treatment.note());
-    if let Treatment::ReverseCharge { consultation: Some(consultation) } = &invoice.treatment {
+    if let VatTreatment::ReverseCharge { consultation: Some(consultation) } = &invoice.treatment {
         notes.push(format!("VIES consultation number {}, {}.", consultation.number, consultation.on));
     }
     notes.extend(invoice.notes.iter().cloned());
@@ -146,7 +147,7 @@ fn trader(party: &Party, untaxed: bool) -> Trader {
 }
 
 /// Builds BG-25.
-fn line(number: usize, line: &Line) -> Result<InvoiceLine, EinvoiceError> {
+fn line(number: usize, line: &DraftLine) -> Result<InvoiceLine, EinvoiceError> {
     let quantity: Quantity = line.quantity.to_string().parse().map_err(|_| EinvoiceError::Form("a quantity"))?;
     let net = InvoiceAmount::from_minor_units(line.net_cents);
     let net_price = UnitPriceAmount::new(InvoiceAmount::from_minor_units(line.unit_price_cents).into_decimal());
@@ -189,7 +190,7 @@ fn totals(invoice: &Invoice) -> DocumentTotals {
 }
 
 /// Builds BG-16, with codes that the Netherlands allow between Dutch parties: bank card, or standing agreement.
-fn payment(payment: &Payment) -> PaymentInstructions {
+fn payment(payment: &InvoicePayment) -> PaymentInstructions {
     let code = if payment.method == PaymentMethod::Card { "48" } else { "57" };
     PaymentInstructions {
         means_code: Some(Code::new(code)),

@@ -1,8 +1,8 @@
-//! The content of an invoice. A [`Draft`] is an unchecked claim; an [`Invoice`] is a draft with proved sums, and only
+//! The content of an invoice. A [`InvoiceDraft`] is an unchecked claim; an [`Invoice`] is a draft with proved sums, and only
 //! invoices become documents.
 //!
 //! Amounts are integer cents of a euro, rates hundredths of a per cent. All dates are given: there is no clock and no
-//! database. Start with [`Draft`]; `proof.rs` holds the rules between its parts.
+//! database. Start with [`InvoiceDraft`]; `proof.rs` holds the rules between its parts.
 
 mod proof;
 mod vat;
@@ -13,7 +13,7 @@ use time::Date;
 
 use crate::Country;
 pub use proof::InvoiceError;
-pub use vat::{Consultation, Treatment, VatCategory, VatRate, VatRateError, VatShare};
+pub use vat::{VatCategory, VatRate, VatRateError, VatShare, VatTreatment, ViesConsultation};
 
 /// The currency of every document.
 pub const CURRENCY: &str = "EUR";
@@ -32,15 +32,15 @@ pub const MAX_CENTS: i64 = 10_000_000_000;
 /// The maximum quantity of a line.
 pub const MAX_QUANTITY: i64 = 1_000_000;
 
-/// A document with proved sums, ready to [`render`](crate::render). Dereferences to its [`Draft`].
+/// A document with proved sums, ready to [`render`](crate::render). Dereferences to its [`InvoiceDraft`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Invoice(Draft);
+pub struct Invoice(InvoiceDraft);
 
 impl Invoice {
     /// Proves a draft, and removes control characters from its text. Its lines must add up to its net amount, the VAT
     /// of each rate must be that of its lines, rounded half up once, net and VAT must add up to the total, and the
     /// parties must make the treatment lawful.
-    pub fn new(draft: Draft) -> Result<Self, InvoiceError> {
+    pub fn new(draft: InvoiceDraft) -> Result<Self, InvoiceError> {
         proof::prove(draft).map(Self)
     }
 
@@ -64,8 +64,8 @@ impl Invoice {
 }
 
 impl Deref for Invoice {
-    type Target = Draft;
-    fn deref(&self) -> &Draft {
+    type Target = InvoiceDraft;
+    fn deref(&self) -> &InvoiceDraft {
         &self.0
     }
 }
@@ -73,7 +73,7 @@ impl Deref for Invoice {
 /// The content of a document. Its amounts are those of the ledger, which [`Invoice::new`] calculates again and
 /// compares.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Draft {
+pub struct InvoiceDraft {
     /// The kind of document. The amounts of a credit note are positive, too.
     pub kind: InvoiceKind,
     /// Whether it covers a part of an invoice, with a part of that invoice's VAT. Its VAT may then differ from the rate
@@ -86,7 +86,7 @@ pub struct Draft {
     /// The date VAT became due; `None` if it is the date of issue.
     pub tax_point: Option<Date>,
     /// The period of service.
-    pub service: Period,
+    pub service: ServicePeriod,
     /// The seller.
     pub seller: Party,
     /// The buyer.
@@ -94,15 +94,15 @@ pub struct Draft {
     /// The buyer's reference, such as an order number or the name of its account. Peppol requires one.
     pub buyer_reference: Option<String>,
     /// The lines.
-    pub lines: Vec<Line>,
+    pub lines: Vec<DraftLine>,
     /// VAT by category and rate. [`VatShare::of`] calculates it from the lines.
     pub vat: Vec<VatShare>,
     /// The sums.
-    pub totals: Totals,
+    pub totals: InvoiceTotals,
     /// The reason VAT is charged or not.
-    pub treatment: Treatment,
+    pub treatment: VatTreatment,
     /// The payment or refund; `None` while the document is unpaid.
-    pub payment: Option<Payment>,
+    pub payment: Option<InvoicePayment>,
     /// The brand name, shown as the logo.
     pub brand: String,
     /// Whether no real money moves: the document is then plainly marked as not being an invoice.
@@ -127,7 +127,7 @@ pub enum InvoiceKind {
 
 /// A range of days, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Period {
+pub struct ServicePeriod {
     /// The first day.
     pub from: Date,
     /// The last day.
@@ -164,7 +164,7 @@ pub struct Address {
 
 /// A line of a document: one item that is sold.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct DraftLine {
     /// The description of the item.
     pub description: String,
     /// The quantity; negative for returned items.
@@ -181,7 +181,7 @@ pub struct Line {
 
 /// The sums of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Totals {
+pub struct InvoiceTotals {
     /// The sum of the lines.
     pub net_cents: i64,
     /// The VAT.
@@ -192,7 +192,7 @@ pub struct Totals {
 
 /// The payment or refund of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Payment {
+pub struct InvoicePayment {
     /// The method.
     pub method: PaymentMethod,
     /// The date.

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::{
-    Address, Draft, InvoiceKind, Line, MAX_ADDRESS_LINES, MAX_CENTS, MAX_LINES, MAX_NOTE_CHARS, MAX_NOTES,
-    MAX_QUANTITY, MAX_TEXT_CHARS, Party, PaymentMethod, Treatment, VatRate, VatShare,
+    Address, DraftLine, InvoiceDraft, InvoiceKind, MAX_ADDRESS_LINES, MAX_CENTS, MAX_LINES, MAX_NOTE_CHARS, MAX_NOTES,
+    MAX_QUANTITY, MAX_TEXT_CHARS, Party, PaymentMethod, VatRate, VatShare, VatTreatment,
 };
 use crate::text::clean;
 
@@ -36,12 +36,12 @@ pub enum InvoiceError {
     },
     /// An amount or a quantity is out of bounds.
     #[error("{0} is out of bounds")]
-    OutOfBounds(Amount),
+    OutOfBounds(ProvedAmount),
     /// An amount does not follow from the others.
     #[error("{what} is {stated} cents, but must be {proved}")]
     Sum {
         /// The wrong amount.
-        what: Amount,
+        what: ProvedAmount,
         /// The amount that follows from the lines.
         proved: i64,
         /// The amount in the draft.
@@ -74,7 +74,7 @@ const PART_TOLERANCE: u64 = 100;
 
 /// A proved amount, as named in errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Amount {
+pub enum ProvedAmount {
     /// The net amount of a line, by its number starting at 1.
     Line(usize),
     /// The net amount of the document.
@@ -87,7 +87,7 @@ pub enum Amount {
     Total,
 }
 
-impl fmt::Display for Amount {
+impl fmt::Display for ProvedAmount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Line(number) => write!(f, "line {number}"),
@@ -99,7 +99,7 @@ impl fmt::Display for Amount {
     }
 }
 
-impl Amount {
+impl ProvedAmount {
     /// Adds up amounts, whose sum must be in bounds.
     pub(super) fn sum(self, cents: impl IntoIterator<Item = i64>) -> Result<i64, InvoiceError> {
         let sum = cents.into_iter().try_fold(0_i64, i64::checked_add);
@@ -112,7 +112,7 @@ impl Amount {
 }
 
 /// Returns the draft with cleaned texts, if every rule holds.
-pub(super) fn prove(mut draft: Draft) -> Result<Draft, InvoiceError> {
+pub(super) fn prove(mut draft: InvoiceDraft) -> Result<InvoiceDraft, InvoiceError> {
     clean_texts(&mut draft)?;
     if draft.service.to < draft.service.from {
         return Err(InvoiceError::Period);
@@ -122,10 +122,10 @@ pub(super) fn prove(mut draft: Draft) -> Result<Draft, InvoiceError> {
     Ok(draft)
 }
 
-fn prove_sums(draft: &Draft) -> Result<(), InvoiceError> {
+fn prove_sums(draft: &InvoiceDraft) -> Result<(), InvoiceError> {
     count("lines", 1, MAX_LINES, draft.lines.len())?;
     for (number, line) in (1..).zip(&draft.lines) {
-        let what = Amount::Line(number);
+        let what = ProvedAmount::Line(number);
         let in_bounds = (0..=MAX_CENTS).contains(&line.unit_price_cents)
             && (-MAX_QUANTITY..=MAX_QUANTITY).contains(&line.quantity)
             && line.net_cents.checked_abs().is_some_and(|net| net <= MAX_CENTS);
@@ -133,11 +133,11 @@ fn prove_sums(draft: &Draft) -> Result<(), InvoiceError> {
         let product = product.filter(|_| in_bounds).ok_or(InvoiceError::OutOfBounds(what))?;
         what.must_be(product, line.net_cents)?;
     }
-    let net = Amount::Net.sum(draft.lines.iter().map(|line| line.net_cents))?;
-    Amount::Net.must_be(net, draft.totals.net_cents)?;
+    let net = ProvedAmount::Net.sum(draft.lines.iter().map(|line| line.net_cents))?;
+    ProvedAmount::Net.must_be(net, draft.totals.net_cents)?;
     let mut stated = draft.vat.clone();
     stated.sort_by(|a, b| b.rate.cmp(&a.rate).then(a.category.cmp(&b.category)));
-    let proved = VatShare::of(&draft.lines)?;
+    let proved = VatShare::from_lines(&draft.lines)?;
     let agrees = |(proved, stated): (&VatShare, &VatShare)| {
         let may_differ = draft.is_part && proved.rate != VatRate::ZERO;
         let is_close = proved.vat_cents.abs_diff(stated.vat_cents) < PART_TOLERANCE;
@@ -147,17 +147,17 @@ fn prove_sums(draft: &Draft) -> Result<(), InvoiceError> {
     if proved.len() != stated.len() || !proved.iter().zip(&stated).all(agrees) {
         return Err(InvoiceError::VatShares { proved, stated });
     }
-    let vat = Amount::Vat.sum(stated.iter().map(|share| share.vat_cents))?;
-    Amount::Vat.must_be(vat, draft.totals.vat_cents)?;
-    let total = Amount::Total.sum([net, vat])?;
-    Amount::Total.must_be(total, draft.totals.total_cents)?;
+    let vat = ProvedAmount::Vat.sum(stated.iter().map(|share| share.vat_cents))?;
+    ProvedAmount::Vat.must_be(vat, draft.totals.vat_cents)?;
+    let total = ProvedAmount::Total.sum([net, vat])?;
+    ProvedAmount::Total.must_be(total, draft.totals.total_cents)?;
     // A negative total belongs on a credit note, whose amounts are positive.
-    if total < 0 { Err(InvoiceError::OutOfBounds(Amount::Total)) } else { Ok(()) }
+    if total < 0 { Err(InvoiceError::OutOfBounds(ProvedAmount::Total)) } else { Ok(()) }
 }
 
-fn prove_treatment(draft: &Draft) -> Result<(), InvoiceError> {
-    let fits = |line: &Line| {
-        let untaxed = matches!(draft.treatment, Treatment::ReverseCharge { .. } | Treatment::OutsideScope);
+fn prove_treatment(draft: &InvoiceDraft) -> Result<(), InvoiceError> {
+    let fits = |line: &DraftLine| {
+        let untaxed = matches!(draft.treatment, VatTreatment::ReverseCharge { .. } | VatTreatment::OutsideScope);
         line.category == draft.treatment.category(line.rate) && !(untaxed && line.rate != VatRate::ZERO)
     };
     if let Some(at) = draft.lines.iter().position(|line| !fits(line)) {
@@ -165,22 +165,22 @@ fn prove_treatment(draft: &Draft) -> Result<(), InvoiceError> {
     }
     let prefix = |party: &Party| party.vat_number.as_ref().map(|number| number.chars().take(2).collect::<String>());
     match &draft.treatment {
-        Treatment::Standard | Treatment::ConsumerOfAnotherState { .. } if draft.seller.vat_number.is_none() => {
+        VatTreatment::Standard | VatTreatment::ConsumerOfAnotherState { .. } if draft.seller.vat_number.is_none() => {
             Err(InvoiceError::Treatment("VAT is charged by sellers that have a VAT number"))
         }
-        Treatment::ReverseCharge { .. } => match (prefix(&draft.seller), prefix(&draft.buyer)) {
+        VatTreatment::ReverseCharge { .. } => match (prefix(&draft.seller), prefix(&draft.buyer)) {
             (Some(seller), Some(buyer)) if seller != buyer => Ok(()),
             (Some(_), Some(_)) => Err(InvoiceError::Treatment("VAT is reverse charged between two member states")),
             _ => Err(InvoiceError::Treatment("VAT is reverse charged when seller and buyer have a VAT number")),
         },
-        Treatment::OutsideScope if draft.seller.registration_id.is_none() => {
+        VatTreatment::OutsideScope if draft.seller.registration_id.is_none() => {
             Err(InvoiceError::Treatment("a seller outside of the scope of VAT is known by a registration number"))
         }
         _ => Ok(()),
     }
 }
 
-fn clean_texts(draft: &mut Draft) -> Result<(), InvoiceError> {
+fn clean_texts(draft: &mut InvoiceDraft) -> Result<(), InvoiceError> {
     required("the number", &mut draft.number)?;
     if let InvoiceKind::CreditNote { of, .. } = &mut draft.kind {
         required("the number of the invoice that is corrected", of)?;
@@ -198,7 +198,7 @@ fn clean_texts(draft: &mut Draft) -> Result<(), InvoiceError> {
             required("the method of the payment", name)?;
         }
     }
-    if let Treatment::ReverseCharge { consultation: Some(consultation) } = &mut draft.treatment {
+    if let VatTreatment::ReverseCharge { consultation: Some(consultation) } = &mut draft.treatment {
         required("the consultation number", &mut consultation.number)?;
     }
     for note in &mut draft.notes {

@@ -4,18 +4,18 @@ use std::fmt;
 
 use time::Date;
 
-use super::{InvoiceError, Line, proof::Amount};
+use super::{DraftLine, InvoiceError, proof::ProvedAmount};
 use crate::Country;
 
 /// The reason VAT is charged or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Treatment {
+pub enum VatTreatment {
     /// The VAT of the seller's country.
     Standard,
     /// The buyer, a business in another member state, accounts for VAT.
     ReverseCharge {
         /// The proof that the buyer's number was valid, if VIES gave one.
-        consultation: Option<Consultation>,
+        consultation: Option<ViesConsultation>,
     },
     /// The VAT of the country where the buyer, a consumer, lives; declared through the one-stop shop.
     ConsumerOfAnotherState {
@@ -28,14 +28,14 @@ pub enum Treatment {
 
 /// A response of VIES that a VAT number is valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Consultation {
+pub struct ViesConsultation {
     /// The consultation number.
     pub number: String,
     /// The date of the response.
     pub on: Date,
 }
 
-impl Treatment {
+impl VatTreatment {
     /// Returns the category of a line with this treatment.
     pub fn category(&self, rate: VatRate) -> VatCategory {
         match self {
@@ -116,7 +116,7 @@ impl VatRate {
     }
 
     /// Returns the VAT of a net amount, rounded half up (half away from zero if the amount is negative).
-    pub fn of(self, net_cents: i64) -> i64 {
+    pub fn tax_on(self, net_cents: i64) -> i64 {
         let exact = i128::from(net_cents) * i128::from(self.0);
         let half = i128::from(Self::WHOLE / 2) * exact.signum();
         i64::try_from((exact + half) / i128::from(Self::WHOLE)).unwrap_or(i64::MAX)
@@ -149,11 +149,11 @@ pub struct VatShare {
 
 impl VatShare {
     /// Calculates the VAT of lines, the highest rate first.
-    pub fn of(lines: &[Line]) -> Result<Vec<Self>, InvoiceError> {
+    pub fn from_lines(lines: &[DraftLine]) -> Result<Vec<Self>, InvoiceError> {
         let mut shares: Vec<Self> = Vec::new();
         for line in lines {
             match shares.iter_mut().find(|share| (share.category, share.rate) == (line.category, line.rate)) {
-                Some(share) => share.net_cents = Amount::VatShare.sum([share.net_cents, line.net_cents])?,
+                Some(share) => share.net_cents = ProvedAmount::VatShare.sum([share.net_cents, line.net_cents])?,
                 None => shares.push(Self {
                     category: line.category,
                     rate: line.rate,
@@ -163,7 +163,7 @@ impl VatShare {
             }
         }
         for share in &mut shares {
-            share.vat_cents = share.rate.of(share.net_cents);
+            share.vat_cents = share.rate.tax_on(share.net_cents);
         }
         shares.sort_by(|a, b| b.rate.cmp(&a.rate).then(a.category.cmp(&b.category)));
         Ok(shares)
@@ -189,7 +189,7 @@ mod tests {
             (0, 999, 0),
             (10_000, 1, 1),
         ] {
-            assert_eq!(rate(points).of(net), vat, "{points} of {net}");
+            assert_eq!(rate(points).tax_on(net), vat, "{points} of {net}");
         }
     }
 

@@ -1,16 +1,16 @@
 //! The part after the lines: the sums at the right, the payment and the applicable VAT rules at the left, and notes.
 
 use super::{
-    compose::Composition,
+    compose::PageComposition,
     fonts,
-    sheets::{Kind, Sheets},
-    style::{BODY, GUTTER, INK, LABEL, LEADING, LEFT, MIDDLE, QUIET, RIGHT, STRONG, Style, TOTAL, WIDTH},
+    sheets::{DocumentSheets, NodeKind},
+    style::{BODY, GUTTER, INK, LABEL, LEADING, LEFT, MIDDLE, QUIET, RIGHT, STRONG, TOTAL, TextStyle, WIDTH},
     words,
     wrap::wrap,
 };
 use crate::{
     Invoice,
-    model::{Draft, Party, Treatment, VatCategory, VatShare},
+    model::{InvoiceDraft, Party, VatCategory, VatShare, VatTreatment},
 };
 
 /// The height that the sums need; without it, a new page is started.
@@ -19,7 +19,7 @@ const ASIDE_LINES: usize = 8;
 const MISSING_GLYPHS: &str =
     "Characters that this document's typefaces lack are drawn as □; the attached XML has them.";
 
-pub(super) fn set(page: &mut Composition<'_>) {
+pub(super) fn set(page: &mut PageComposition<'_>) {
     let asides = asides(page.invoice);
     let room = WIDTH / 2.0 - 2.0 * GUTTER;
     let lines_of =
@@ -30,9 +30,9 @@ pub(super) fn set(page: &mut Composition<'_>) {
     let (top, first) = (page.y, page.sheets.pages.len());
     let mut end = top;
     for (heading, text) in asides {
-        let node = page.sheets.open(Sheets::ROOT, Kind::Heading(heading));
+        let node = page.sheets.open(DocumentSheets::ROOT, NodeKind::Heading(heading));
         page.sheets.text(node, LEFT, end, heading, LABEL);
-        let node = page.sheets.open(Sheets::ROOT, Kind::Paragraph);
+        let node = page.sheets.open(DocumentSheets::ROOT, NodeKind::Paragraph);
         end = page.paragraph(node, (LEFT, end + 14.0), room, &text, BODY, ASIDE_LINES) + 10.0;
     }
     sums(page);
@@ -55,7 +55,7 @@ fn asides(invoice: &Invoice) -> Vec<(&'static str, String)> {
     };
     let mut asides = vec![("Payment", payment)];
     asides.extend(invoice.treatment.note().map(|note| ("VAT", note)));
-    if let Treatment::ReverseCharge { consultation: Some(proof) } = &invoice.treatment {
+    if let VatTreatment::ReverseCharge { consultation: Some(proof) } = &invoice.treatment {
         let on = words::date(proof.on);
         let text = format!("The customer's number was valid on {on}. Consultation number: {}", proof.number);
         asides.push(("Confirmed by VIES", text));
@@ -63,7 +63,7 @@ fn asides(invoice: &Invoice) -> Vec<(&'static str, String)> {
     asides
 }
 
-fn sums(page: &mut Composition<'_>) {
+fn sums(page: &mut PageComposition<'_>) {
     let (invoice, totals) = (page.invoice, page.invoice.totals);
     sum(page, "Net amount", totals.net_cents, QUIET, BODY);
     for share in &invoice.vat {
@@ -83,9 +83,9 @@ fn sums(page: &mut Composition<'_>) {
     sum(page, due, invoice.due_cents(), STRONG, STRONG);
 }
 
-fn sum(page: &mut Composition<'_>, name: &str, cents: i64, name_style: Style, style: Style) {
+fn sum(page: &mut PageComposition<'_>, name: &str, cents: i64, name_style: TextStyle, style: TextStyle) {
     page.make_room(LEADING);
-    let node = page.sheets.open(Sheets::ROOT, Kind::Paragraph);
+    let node = page.sheets.open(DocumentSheets::ROOT, NodeKind::Paragraph);
     page.sheets.text(node, MIDDLE, page.y, name, name_style);
     page.sheets.text_to(node, RIGHT, page.y, &words::money(cents), style);
     page.y += LEADING + 4.0;
@@ -101,12 +101,12 @@ fn vat_name(share: &VatShare) -> String {
     }
 }
 
-fn notes(page: &mut Composition<'_>) {
+fn notes(page: &mut PageComposition<'_>) {
     let invoice = page.invoice;
-    let missing = (!texts(invoice).all(fonts::has_all)).then(|| MISSING_GLYPHS.to_owned());
+    let missing = (!texts(invoice).all(fonts::has_glyphs)).then(|| MISSING_GLYPHS.to_owned());
     for note in invoice.notes.iter().cloned().chain(missing) {
         page.y += 8.0;
-        let node = page.sheets.open(Sheets::ROOT, Kind::Paragraph);
+        let node = page.sheets.open(DocumentSheets::ROOT, NodeKind::Paragraph);
         for line in wrap(&note, QUIET.weight, WIDTH / QUIET.size, usize::MAX) {
             page.make_room(LEADING);
             page.sheets.text(node, LEFT, page.y, &line, QUIET);
@@ -116,14 +116,14 @@ fn notes(page: &mut Composition<'_>) {
 }
 
 /// Returns every text of the document that others wrote.
-fn texts(invoice: &Draft) -> impl Iterator<Item = &str> {
-    let parties = of_party(&invoice.seller).chain(of_party(&invoice.buyer));
+fn texts(invoice: &InvoiceDraft) -> impl Iterator<Item = &str> {
+    let parties = party_texts(&invoice.seller).chain(party_texts(&invoice.buyer));
     let lines = invoice.lines.iter().map(|line| &line.description);
     let others = [&invoice.number, &invoice.brand].into_iter().chain(&invoice.buyer_reference).chain(&invoice.notes);
     parties.chain(lines).chain(others).map(String::as_str)
 }
 
-fn of_party(party: &Party) -> impl Iterator<Item = &String> {
+fn party_texts(party: &Party) -> impl Iterator<Item = &String> {
     let address = &party.address;
     [&party.name, &address.postcode, &address.city].into_iter().chain(&address.lines).chain(&party.email)
 }

@@ -3,10 +3,10 @@
 
 use super::{
     PLAY_MONEY, closing,
-    sheets::{Kind, Node, Sheets, measure},
+    sheets::{DocumentSheets, NodeKind, StructureNode, measure},
     style::{
         BODY, BOTTOM, BRAND, BROWN, GREEN, GUTTER, HAIRLINE, INK, LABEL, LEADING, LEFT, MIDDLE, NAME, NUMBER, PAGE,
-        PALE_GREEN, PALE_YELLOW, QUIET, RIGHT, SMALL, STRONG, Style, TITLE, TOP, WHITE, WIDTH, YELLOW,
+        PALE_GREEN, PALE_YELLOW, QUIET, RIGHT, SMALL, STRONG, TITLE, TOP, TextStyle, WHITE, WIDTH, YELLOW,
     },
     table, words,
     wrap::{shorten, wrap},
@@ -17,21 +17,21 @@ use crate::{
 };
 
 const BANNER_HEIGHT: f32 = 26.0;
-const BANNER: Style = Style { color: INK, ..STRONG };
+const BANNER: TextStyle = TextStyle { color: INK, ..STRONG };
 const LOGO: f32 = 20.0;
 const PILL_HEIGHT: f32 = 18.0;
 /// The left edges of the columns of facts, as fractions of the width. The second column fits the longest period.
 const FACT_COLUMNS: [f32; 4] = [0.0, 0.17, 0.5, 0.76];
 
 /// A document that is set down to `y`.
-pub(super) struct Composition<'a> {
+pub(super) struct PageComposition<'a> {
     pub(super) invoice: &'a Invoice,
-    pub(super) sheets: Sheets,
+    pub(super) sheets: DocumentSheets,
     pub(super) y: f32,
 }
 
-pub(super) fn compose(invoice: &Invoice) -> Sheets {
-    let mut page = Composition { invoice, sheets: Sheets::new(), y: TOP };
+pub(super) fn compose(invoice: &Invoice) -> DocumentSheets {
+    let mut page = PageComposition { invoice, sheets: DocumentSheets::new(), y: TOP };
     if invoice.play_money {
         page.banner(true);
     }
@@ -44,7 +44,7 @@ pub(super) fn compose(invoice: &Invoice) -> Sheets {
     page.sheets
 }
 
-impl Composition<'_> {
+impl PageComposition<'_> {
     /// Starts a new page if the height does not fit on this one. Returns whether it did.
     pub(super) fn make_room(&mut self, height: f32) -> bool {
         if self.y + height <= BOTTOM {
@@ -69,11 +69,11 @@ impl Composition<'_> {
     /// Writes a paragraph wrapped to `room` from x on, with its first baseline at y. Returns the next baseline.
     pub(super) fn paragraph(
         &mut self,
-        node: Node,
+        node: StructureNode,
         (x, y): (f32, f32),
         room: f32,
         text: &str,
-        style: Style,
+        style: TextStyle,
         max: usize,
     ) -> f32 {
         let lines = wrap(text, style.weight, room / style.size, max);
@@ -87,7 +87,7 @@ impl Composition<'_> {
         self.sheets.band(BANNER_HEIGHT, YELLOW);
         let x = (PAGE.0 - measure(PLAY_MONEY, BANNER)) / 2.0;
         if is_first {
-            let node = self.sheets.open(Sheets::ROOT, Kind::Paragraph);
+            let node = self.sheets.open(DocumentSheets::ROOT, NodeKind::Paragraph);
             self.sheets.text(node, x, 16.5, PLAY_MONEY, BANNER);
         } else {
             self.sheets.decoration(self.sheets.pages.len() - 1, x, 16.5, PLAY_MONEY, BANNER);
@@ -99,16 +99,16 @@ impl Composition<'_> {
     fn masthead(&mut self) {
         let (invoice, y) = (self.invoice, self.y);
         let letter: String = invoice.brand.chars().next().into_iter().flat_map(char::to_uppercase).take(1).collect();
-        let white = Style { color: WHITE, size: 12.0, ..BRAND };
+        let white = TextStyle { color: WHITE, size: 12.0, ..BRAND };
         self.sheets.rectangle(LEFT, y, (LOGO, LOGO), 5.0, INK);
         self.sheets.decoration(0, LEFT + (LOGO - measure(&letter, white)) / 2.0, y + 14.4, &letter, white);
-        let node = self.sheets.open(Sheets::ROOT, Kind::Paragraph);
+        let node = self.sheets.open(DocumentSheets::ROOT, NodeKind::Paragraph);
         let brand = shorten(&invoice.brand, BRAND.weight, WIDTH * 0.6 / BRAND.size);
         self.sheets.text(node, LEFT + LOGO + 9.0, y + 15.0, &brand, BRAND);
 
-        let title = self.sheets.open(Sheets::ROOT, Kind::Title(invoice.title()));
+        let title = self.sheets.open(DocumentSheets::ROOT, NodeKind::Title(invoice.title()));
         self.sheets.text(title, LEFT, y + 78.0, invoice.title(), TITLE);
-        let node = self.sheets.open(Sheets::ROOT, Kind::Paragraph);
+        let node = self.sheets.open(DocumentSheets::ROOT, NodeKind::Paragraph);
         let number = shorten(&invoice.number, NUMBER.weight, WIDTH / NUMBER.size);
         self.sheets.text(node, LEFT, y + 97.0, &number, NUMBER);
 
@@ -118,10 +118,10 @@ impl Composition<'_> {
             (None, false) => ("Due", BROWN, PALE_YELLOW),
             (None, true) => ("To be refunded", BROWN, PALE_YELLOW),
         };
-        let pill = Style { color, size: 8.6, ..STRONG };
+        let pill = TextStyle { color, size: 8.6, ..STRONG };
         let wide = measure(state, pill) + 18.0;
         self.sheets.rectangle(RIGHT - wide, y + 1.0, (wide, PILL_HEIGHT), PILL_HEIGHT / 2.0, ground);
-        let node = self.sheets.open(Sheets::ROOT, Kind::Paragraph);
+        let node = self.sheets.open(DocumentSheets::ROOT, NodeKind::Paragraph);
         self.sheets.text(node, RIGHT - wide + 9.0, y + 13.2, state, pill);
         self.y = y + 118.0;
     }
@@ -148,7 +148,7 @@ impl Composition<'_> {
             let ends = FACT_COLUMNS.iter().copied().skip(1).chain([1.0]);
             for ((label, fact), (start, end)) in row.iter().zip(FACT_COLUMNS.into_iter().zip(ends)) {
                 let (x, column) = (LEFT + WIDTH * start, WIDTH * (end - start));
-                let node = self.sheets.open(Sheets::ROOT, Kind::Paragraph);
+                let node = self.sheets.open(DocumentSheets::ROOT, NodeKind::Paragraph);
                 let style = if *label == "Total" { STRONG } else { BODY };
                 self.sheets.text(node, x, self.y + 17.0, label, LABEL);
                 self.sheets.text(
@@ -175,9 +175,9 @@ impl Composition<'_> {
     /// Sets a party in its half of the page. Returns where it ends.
     fn party(&mut self, heading: &'static str, party: &Party, x: f32) -> f32 {
         let room = WIDTH / 2.0 - GUTTER;
-        let node = self.sheets.open(Sheets::ROOT, Kind::Heading(heading));
+        let node = self.sheets.open(DocumentSheets::ROOT, NodeKind::Heading(heading));
         self.sheets.text(node, x, self.y, heading, LABEL);
-        let node = self.sheets.open(Sheets::ROOT, Kind::Paragraph);
+        let node = self.sheets.open(DocumentSheets::ROOT, NodeKind::Paragraph);
         let mut y = self.paragraph(node, (x, self.y + 16.0), room, &party.name, NAME, 3);
         let address = &party.address;
         let city = format!("{} {}", address.postcode, address.city);

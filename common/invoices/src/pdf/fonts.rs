@@ -14,13 +14,13 @@ use skrifa::{
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Weight {
+pub(super) enum FontWeight {
     Regular,
     SemiBold,
 }
 
 /// Consecutive glyphs of a text from one face.
-pub(super) struct Run {
+pub(super) struct GlyphRun {
     pub(super) font: Font,
     pub(super) glyphs: Vec<KrillaGlyph>,
     /// The width, in units of the font size.
@@ -32,14 +32,14 @@ const REPLACEMENT: char = '□';
 
 /// Splits the text into runs of one face each. Glyphs keep the position of their character, so that the text can be
 /// copied and searched even where a glyph is a replacement.
-pub(super) fn set(text: &str, weight: Weight) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
+pub(super) fn set(text: &str, weight: FontWeight) -> Vec<GlyphRun> {
+    let mut runs: Vec<GlyphRun> = Vec::new();
     let mut last = None;
     for (start, c) in text.char_indices() {
         let Some((face, glyph)) = find(c, weight).or_else(|| find(REPLACEMENT, weight)) else { continue };
         let advance = face.advance(glyph);
         if last != Some(face.name) {
-            runs.push(Run { font: face.font.clone(), glyphs: Vec::new(), width: 0.0 });
+            runs.push(GlyphRun { font: face.font.clone(), glyphs: Vec::new(), width: 0.0 });
             last = Some(face.name);
         }
         if let Some(run) = runs.last_mut() {
@@ -59,21 +59,21 @@ pub(super) fn set(text: &str, weight: Weight) -> Vec<Run> {
 }
 
 /// Returns the width of the text, in units of the font size.
-pub(super) fn width(text: &str, weight: Weight) -> f32 {
+pub(super) fn width(text: &str, weight: FontWeight) -> f32 {
     let advance =
         |c| find(c, weight).or_else(|| find(REPLACEMENT, weight)).map_or(0.0, |(face, glyph)| face.advance(glyph));
     text.chars().map(advance).sum()
 }
 
-pub(super) fn has_all(text: &str) -> bool {
-    text.chars().all(|c| find(c, Weight::Regular).is_some())
+pub(super) fn has_glyphs(text: &str) -> bool {
+    text.chars().all(|c| find(c, FontWeight::Regular).is_some())
 }
 
 pub(super) fn are_readable() -> bool {
     [&*REGULAR, &*SEMI_BOLD, &*FALLBACK].iter().all(|face| face.is_some())
 }
 
-struct Face {
+struct FontFace {
     name: &'static str,
     font: Font,
     charmap: Charmap<'static>,
@@ -81,7 +81,7 @@ struct Face {
     units_per_em: f32,
 }
 
-impl Face {
+impl FontFace {
     fn read(name: &'static str, bytes: &'static [u8]) -> Option<Self> {
         let font = Font::new(bytes.into(), 0)?;
         let read = FontRef::new(bytes).ok()?;
@@ -94,17 +94,17 @@ impl Face {
     }
 }
 
-static REGULAR: LazyLock<Option<Face>> =
-    LazyLock::new(|| Face::read("regular", include_bytes!("../../fonts/Inter-Regular.otf")));
-static SEMI_BOLD: LazyLock<Option<Face>> =
-    LazyLock::new(|| Face::read("semi-bold", include_bytes!("../../fonts/Inter-SemiBold.otf")));
-static FALLBACK: LazyLock<Option<Face>> =
-    LazyLock::new(|| Face::read("fallback", include_bytes!("../../fonts/DroidSansFallback.ttf")));
+static REGULAR: LazyLock<Option<FontFace>> =
+    LazyLock::new(|| FontFace::read("regular", include_bytes!("../../fonts/Inter-Regular.otf")));
+static SEMI_BOLD: LazyLock<Option<FontFace>> =
+    LazyLock::new(|| FontFace::read("semi-bold", include_bytes!("../../fonts/Inter-SemiBold.otf")));
+static FALLBACK: LazyLock<Option<FontFace>> =
+    LazyLock::new(|| FontFace::read("fallback", include_bytes!("../../fonts/DroidSansFallback.ttf")));
 
-fn find(c: char, weight: Weight) -> Option<(&'static Face, skrifa::GlyphId)> {
+fn find(c: char, weight: FontWeight) -> Option<(&'static FontFace, skrifa::GlyphId)> {
     let chosen = match weight {
-        Weight::Regular => &*REGULAR,
-        Weight::SemiBold => &*SEMI_BOLD,
+        FontWeight::Regular => &*REGULAR,
+        FontWeight::SemiBold => &*SEMI_BOLD,
     };
     [chosen, &*FALLBACK].into_iter().flatten().find_map(|face| {
         let glyph = face.charmap.map(c).filter(|glyph| glyph.to_u32() != 0)?;
@@ -126,22 +126,22 @@ mod tests {
             "中国软件 臺灣",
             "서울",
         ] {
-            assert!(has_all(name), "{name}");
+            assert!(has_glyphs(name), "{name}");
         }
-        assert!(!has_all("שלום") && !has_all("ไทย"));
+        assert!(!has_glyphs("שלום") && !has_glyphs("ไทย"));
     }
 
     #[test]
     fn figures_are_of_one_width() {
-        let widths: Vec<f32> = ('0'..='9').map(|figure| width(&figure.to_string(), Weight::Regular)).collect();
+        let widths: Vec<f32> = ('0'..='9').map(|figure| width(&figure.to_string(), FontWeight::Regular)).collect();
         assert!(widths.iter().all(|width| width.to_bits() == widths[0].to_bits()), "{widths:?}");
     }
 
     #[test]
     fn a_text_is_split_where_its_face_changes() {
-        let runs = set("ab株c", Weight::SemiBold);
+        let runs = set("ab株c", FontWeight::SemiBold);
         assert_eq!(runs.iter().map(|run| run.glyphs.len()).collect::<Vec<_>>(), [2, 1, 1]);
         let total: f32 = runs.iter().map(|run| run.width).sum();
-        assert!((total - width("ab株c", Weight::SemiBold)).abs() < 1e-6);
+        assert!((total - width("ab株c", FontWeight::SemiBold)).abs() < 1e-6);
     }
 }

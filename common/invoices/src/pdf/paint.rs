@@ -18,8 +18,8 @@ use krilla::{
 
 use super::{
     PdfError, fonts,
-    sheets::{Child, Kind, Mark, Node, Sheets},
-    style::{Color, PAGE, Style},
+    sheets::{DocumentSheets, NodeChild, NodeKind, PageMark, StructureNode},
+    style::{Color, PAGE, TextStyle},
 };
 
 /// Creates an empty document that enforces the standards.
@@ -32,7 +32,7 @@ pub(super) fn document() -> Result<Document, PdfError> {
     Ok(Document::new_with(SerializeSettings { configuration, ..SerializeSettings::default() }))
 }
 
-pub(super) fn paint(sheets: &Sheets, document: &mut Document) -> Result<(), PdfError> {
+pub(super) fn paint(sheets: &DocumentSheets, document: &mut Document) -> Result<(), PdfError> {
     let mut painted: Vec<Vec<Option<Identifier>>> = Vec::new();
     for marks in &sheets.pages {
         let settings = PageSettings::from_wh(PAGE.0, PAGE.1).ok_or(PdfError::Geometry)?;
@@ -43,16 +43,16 @@ pub(super) fn paint(sheets: &Sheets, document: &mut Document) -> Result<(), PdfE
         page.finish();
     }
     let mut tree = TagTree::new();
-    for node in children(sheets, Sheets::ROOT, &painted) {
+    for node in children(sheets, DocumentSheets::ROOT, &painted) {
         tree.push(node);
     }
     document.set_tag_tree(tree);
     Ok(())
 }
 
-fn paint_mark(mark: &Mark, surface: &mut Surface<'_>) -> Result<Option<Identifier>, PdfError> {
+fn paint_mark(mark: &PageMark, surface: &mut Surface<'_>) -> Result<Option<Identifier>, PdfError> {
     match mark {
-        Mark::Text { x, y, text, style, is_decoration } => {
+        PageMark::Text { x, y, text, style, is_decoration } => {
             let tag = if *is_decoration {
                 ContentTag::Artifact(Artifact::with_kind(ArtifactType::PaginationOther))
             } else {
@@ -63,7 +63,7 @@ fn paint_mark(mark: &Mark, surface: &mut Surface<'_>) -> Result<Option<Identifie
             surface.end_tagged();
             Ok((!is_decoration).then_some(identifier))
         }
-        Mark::Rectangle { x, y, width, height, radius, color } => {
+        PageMark::Rectangle { x, y, width, height, radius, color } => {
             let path = rounded(*x, *y, (*width, *height), *radius).ok_or(PdfError::Geometry)?;
             surface.start_tagged(ContentTag::Artifact(Artifact::with_kind(ArtifactType::Layout)));
             surface.set_fill(Some(fill(*color)));
@@ -74,7 +74,7 @@ fn paint_mark(mark: &Mark, surface: &mut Surface<'_>) -> Result<Option<Identifie
     }
 }
 
-fn write(surface: &mut Surface<'_>, mut x: f32, y: f32, text: &str, style: Style) {
+fn write(surface: &mut Surface<'_>, mut x: f32, y: f32, text: &str, style: TextStyle) {
     surface.set_fill(Some(fill(style.color)));
     for run in fonts::set(text, style.weight) {
         surface.draw_glyphs(Point::from_xy(x, y), &run.glyphs, run.font, text, style.size, false);
@@ -107,25 +107,25 @@ fn rounded(x: f32, y: f32, (width, height): (f32, f32), radius: f32) -> Option<P
     path.finish()
 }
 
-fn children(sheets: &Sheets, node: Node, painted: &[Vec<Option<Identifier>>]) -> Vec<TagNode> {
-    let of_child = |child: &Child| match *child {
-        Child::Mark(page, index) => painted[page][index].map(TagNode::from),
-        Child::Node(node) => Some(group(sheets, node, painted).into()),
+fn children(sheets: &DocumentSheets, node: StructureNode, painted: &[Vec<Option<Identifier>>]) -> Vec<TagNode> {
+    let of_child = |child: &NodeChild| match *child {
+        NodeChild::Mark(page, index) => painted[page][index].map(TagNode::from),
+        NodeChild::Node(node) => Some(group(sheets, node, painted).into()),
     };
     sheets.branch(node).children.iter().filter_map(of_child).collect()
 }
 
-fn group(sheets: &Sheets, node: Node, painted: &[Vec<Option<Identifier>>]) -> TagGroup {
+fn group(sheets: &DocumentSheets, node: StructureNode, painted: &[Vec<Option<Identifier>>]) -> TagGroup {
     let children = children(sheets, node, painted);
     let mut group = match sheets.branch(node).kind {
-        Kind::Document => TagGroup::new(Tag::Part),
-        Kind::Title(title) => TagGroup::new(Tag::Hn(NonZeroU16::MIN, Some(title.to_owned()))),
-        Kind::Heading(title) => TagGroup::new(Tag::Hn(NonZeroU16::MIN.saturating_add(1), Some(title.to_owned()))),
-        Kind::Paragraph => TagGroup::new(Tag::P),
-        Kind::Table => TagGroup::new(Tag::Table),
-        Kind::Row => TagGroup::new(Tag::TR),
-        Kind::HeaderCell => TagGroup::new(Tag::TH(TableHeaderScope::Column)),
-        Kind::Cell => TagGroup::new(Tag::TD),
+        NodeKind::Document => TagGroup::new(Tag::Part),
+        NodeKind::Title(title) => TagGroup::new(Tag::Hn(NonZeroU16::MIN, Some(title.to_owned()))),
+        NodeKind::Heading(title) => TagGroup::new(Tag::Hn(NonZeroU16::MIN.saturating_add(1), Some(title.to_owned()))),
+        NodeKind::Paragraph => TagGroup::new(Tag::P),
+        NodeKind::Table => TagGroup::new(Tag::Table),
+        NodeKind::Row => TagGroup::new(Tag::TR),
+        NodeKind::HeaderCell => TagGroup::new(Tag::TH(TableHeaderScope::Column)),
+        NodeKind::Cell => TagGroup::new(Tag::TD),
     };
     for child in children {
         group.push(child);

@@ -1,6 +1,6 @@
 //! The grid, the type sizes and the colours of the page. Lengths are points; y grows downwards.
 
-use super::fonts::Weight;
+use super::fonts::FontWeight;
 
 /// A4.
 pub(super) const PAGE: (f32, f32) = (595.276, 841.89);
@@ -30,23 +30,23 @@ pub(super) const PALE_YELLOW: Color = [254, 243, 199];
 pub(super) const YELLOW: Color = [250, 204, 21];
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Style {
+pub(super) struct TextStyle {
     pub(super) size: f32,
-    pub(super) weight: Weight,
+    pub(super) weight: FontWeight,
     pub(super) color: Color,
 }
 
-const fn style(size: f32, weight: Weight, color: Color) -> Style {
-    Style { size, weight, color }
+const fn style(size: f32, weight: FontWeight, color: Color) -> TextStyle {
+    TextStyle { size, weight, color }
 }
 
-pub(super) const TITLE: Style = style(27.0, Weight::SemiBold, INK);
-pub(super) const BRAND: Style = style(14.0, Weight::SemiBold, INK);
-pub(super) const NUMBER: Style = style(11.0, Weight::Regular, GREY);
-pub(super) const LABEL: Style = style(7.8, Weight::Regular, GREY);
-pub(super) const BODY: Style = style(9.2, Weight::Regular, INK);
-pub(super) const QUIET: Style = style(9.2, Weight::Regular, GREY);
-pub(super) const STRONG: Style = style(9.2, Weight::SemiBold, INK);
-pub(super) const NAME: Style = style(10.0, Weight::SemiBold, INK);
-pub(super) const TOTAL: Style = style(13.0, Weight::SemiBold, INK);
-pub(super) const SMALL: Style = style(7.4, Weight::Regular, GREY);
+pub(super) const TITLE: TextStyle = style(27.0, FontWeight::SemiBold, INK);
+pub(super) const BRAND: TextStyle = style(14.0, FontWeight::SemiBold, INK);
+pub(super) const NUMBER: TextStyle = style(11.0, FontWeight::Regular, GREY);
+pub(super) const LABEL: TextStyle = style(7.8, FontWeight::Regular, GREY);
+pub(super) const BODY: TextStyle = style(9.2, FontWeight::Regular, INK);
+pub(super) const QUIET: TextStyle = style(9.2, FontWeight::Regular, GREY);
+pub(super) const STRONG: TextStyle = style(9.2, FontWeight::SemiBold, INK);
+pub(super) const NAME: TextStyle = style(10.0, FontWeight::SemiBold, INK);
+pub(super) const TOTAL: TextStyle = style(13.0, FontWeight::SemiBold, INK);
+pub(super) const SMALL: TextStyle = style(7.4, FontWeight::Regular, GREY);

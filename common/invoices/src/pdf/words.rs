@@ -2,7 +2,7 @@
 
 use time::{Date, Month};
 
-use crate::model::Period;
+use crate::model::ServicePeriod;
 
 /// Formats an amount as `€1,234.56`, with a leading minus sign if negative.
 pub(super) fn money(cents: i64) -> String {
@@ -37,7 +37,7 @@ pub(super) fn date(date: Date) -> String {
 }
 
 /// Formats a period as `1 Nov 2026 – 30 Nov 2026`, and a single day as a date.
-pub(super) fn period(period: Period) -> String {
+pub(super) fn period(period: ServicePeriod) -> String {
     if period.from == period.to { date(period.from) } else { format!("{} – {}", date(period.from), date(period.to)) }
 }
 
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn a_period_of_one_day_is_a_date() {
         let day = |day| Date::from_calendar_date(2028, Month::February, day).unwrap();
-        assert_eq!(period(Period { from: day(1), to: day(29) }), "1 Feb 2028 – 29 Feb 2028");
-        assert_eq!(period(Period { from: day(29), to: day(29) }), "29 Feb 2028");
+        assert_eq!(period(ServicePeriod { from: day(1), to: day(29) }), "1 Feb 2028 – 29 Feb 2028");
+        assert_eq!(period(ServicePeriod { from: day(29), to: day(29) }), "29 Feb 2028");
     }
 }

@@ -1,10 +1,10 @@
 //! Line breaking of text to a width.
 
-use super::fonts::{Weight, width};
+use super::fonts::{FontWeight, width};
 
 /// Breaks the text into at most `max` lines of the width, in units of the font size: at spaces, between characters of
 /// East Asian scripts, and within a word that is wider than a line. Overflowing text ends in an ellipsis.
-pub(super) fn wrap(text: &str, weight: Weight, room: f32, max: usize) -> Vec<String> {
+pub(super) fn wrap(text: &str, weight: FontWeight, room: f32, max: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut line = String::new();
     let mut used = 0.0;
@@ -42,7 +42,7 @@ pub(super) fn wrap(text: &str, weight: Weight, room: f32, max: usize) -> Vec<Str
 }
 
 /// Returns the text, shortened with an ellipsis if it exceeds the width.
-pub(super) fn shorten(text: &str, weight: Weight, room: f32) -> String {
+pub(super) fn shorten(text: &str, weight: FontWeight, room: f32) -> String {
     if width(text, weight) <= room {
         return text.to_owned();
     }
@@ -84,19 +84,19 @@ mod tests {
     #[test]
     fn lines_fit_and_lose_nothing() {
         let text = "Analytical Engines & Daughters, Department of Difference, Donaudampfschifffahrtsgesellschaftskapitän 株式会社東京";
-        let lines = wrap(text, Weight::Regular, 9.0, 100);
+        let lines = wrap(text, FontWeight::Regular, 9.0, 100);
         assert!(lines.len() > 6);
-        assert!(lines.iter().all(|line| width(line, Weight::Regular) <= 9.0), "{lines:?}");
+        assert!(lines.iter().all(|line| width(line, FontWeight::Regular) <= 9.0), "{lines:?}");
         let letters = |text: &str| text.replace(' ', "");
         assert_eq!(letters(&lines.concat()), letters(text));
     }
 
     #[test]
     fn what_does_not_fit_ends_in_an_ellipsis() {
-        let lines = wrap("one two three four five six", Weight::Regular, 5.0, 2);
+        let lines = wrap("one two three four five six", FontWeight::Regular, 5.0, 2);
         assert_eq!(lines.len(), 2);
-        assert!(lines[1].ends_with('…') && width(&lines[1], Weight::Regular) <= 5.0, "{lines:?}");
-        assert_eq!(shorten("short", Weight::Regular, 50.0), "short");
-        assert_eq!(wrap("", Weight::Regular, 5.0, 2), [""]);
+        assert!(lines[1].ends_with('…') && width(&lines[1], FontWeight::Regular) <= 5.0, "{lines:?}");
+        assert_eq!(shorten("short", FontWeight::Regular, 50.0), "short");
+        assert_eq!(wrap("", FontWeight::Regular, 5.0, 2), [""]);
     }
 }

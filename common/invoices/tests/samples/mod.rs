@@ -4,8 +4,8 @@
 use invoices::{
     Country, Invoice,
     model::{
-        Address, Consultation, Draft, InvoiceKind, Line, Party, Payment, PaymentMethod, Period, Totals, Treatment,
-        VatCategory, VatRate, VatShare,
+        Address, DraftLine, InvoiceDraft, InvoiceKind, InvoicePayment, InvoiceTotals, Party, PaymentMethod,
+        ServicePeriod, VatCategory, VatRate, VatShare, VatTreatment, ViesConsultation,
     },
 };
 use time::{Date, Month};
@@ -23,14 +23,14 @@ pub(crate) fn all() -> Vec<(&'static str, Invoice)> {
         ("long", prove(long())),
         ("scripts", prove(scripts())),
         ("extremes", prove(extremes())),
-        ("play-money", prove(Draft { play_money: true, ..long() })),
+        ("play-money", prove(InvoiceDraft { play_money: true, ..long() })),
     ]
 }
 
 /// A Dutch buyer, two rates, paid.
-pub(crate) fn domestic() -> Draft {
+pub(crate) fn domestic() -> InvoiceDraft {
     let mut draft = base(
-        Treatment::Standard,
+        VatTreatment::Standard,
         vec![pro(), line("Additional seats", 3, 800, 2100), line("Handbook, printed", 2, 1650, 900)],
     );
     draft.buyer = party("Bakkerij De Gouden Krakeling V.O.F.", &["Prinsengracht 263"], "1016 GV Amsterdam NL");
@@ -40,59 +40,59 @@ pub(crate) fn domestic() -> Draft {
 }
 
 /// A business in Germany whose number VIES confirmed.
-pub(crate) fn reverse_charge() -> Draft {
-    let consultation = Consultation { number: "WAPIAAAAY3k9hQbT".to_owned(), on: day(2026, Month::November, 3) };
+pub(crate) fn reverse_charge() -> InvoiceDraft {
+    let consultation = ViesConsultation { number: "WAPIAAAAY3k9hQbT".to_owned(), on: day(2026, Month::November, 3) };
     let mut draft = base(
-        Treatment::ReverseCharge { consultation: Some(consultation) },
+        VatTreatment::ReverseCharge { consultation: Some(consultation) },
         vec![line("Business plan, monthly", 1, 9900, 0), line("Additional seats", 12, 800, 0)],
     );
-    draft.payment = Some(Payment { method: PaymentMethod::DirectDebit, ..payment() });
+    draft.payment = Some(InvoicePayment { method: PaymentMethod::DirectDebit, ..payment() });
     draft
 }
 
 /// A consumer in France, with few known details.
-pub(crate) fn consumer() -> Draft {
+pub(crate) fn consumer() -> InvoiceDraft {
     let mut draft = base(
-        Treatment::ConsumerOfAnotherState { country: country("FR") },
+        VatTreatment::ConsumerOfAnotherState { country: country("FR") },
         vec![line("Pro plan, monthly", 1, 1999, 2000)],
     );
     draft.buyer = party("Zoé Lefèvre", &[], "  FR");
     draft.buyer.email = Some("zoe.lefevre@example.org".to_owned());
     draft.buyer_reference = None;
-    draft.payment = Some(Payment { method: PaymentMethod::Card, ..payment() });
+    draft.payment = Some(InvoicePayment { method: PaymentMethod::Card, ..payment() });
     draft
 }
 
 /// A business outside the European Union.
-pub(crate) fn outside() -> Draft {
-    let mut draft = base(Treatment::OutsideScope, vec![line("Business plan, monthly", 1, 9900, 0)]);
+pub(crate) fn outside() -> InvoiceDraft {
+    let mut draft = base(VatTreatment::OutsideScope, vec![line("Business plan, monthly", 1, 9900, 0)]);
     draft.buyer = party("Lovelace Analytical, Inc.", &["500 Howard Street", "Suite 300"], "94105 San-Francisco US");
     draft.buyer.email = Some("accounts@lovelace.example".to_owned());
     draft
 }
 
 /// A partial credit note of the first sample.
-pub(crate) fn credit_note() -> Draft {
+pub(crate) fn credit_note() -> InvoiceDraft {
     let mut draft = with_lines(domestic(), vec![line("Pro plan, 13 of 30 days not used", 1, 823, 2100)]);
     draft.kind = InvoiceKind::CreditNote { of: "2026-000117".to_owned(), of_date: day(2026, Month::November, 1) };
     "2026-000131".clone_into(&mut draft.number);
-    draft.payment = Some(Payment { reference: "re_4qqhO89gsT".to_owned(), ..payment() });
+    draft.payment = Some(InvoicePayment { reference: "re_4qqhO89gsT".to_owned(), ..payment() });
     draft
 }
 
 /// A free plan, with nothing to pay.
-pub(crate) fn zero() -> Draft {
+pub(crate) fn zero() -> InvoiceDraft {
     let lines = vec![line("Pro plan, monthly", 1, 1900, 2100), line("Discount for open source", -1, 1900, 2100)];
-    Draft { payment: None, ..with_lines(domestic(), lines) }
+    InvoiceDraft { payment: None, ..with_lines(domestic(), lines) }
 }
 
 /// An unpaid invoice.
-pub(crate) fn unpaid() -> Draft {
-    Draft { payment: None, tax_point: Some(day(2026, Month::November, 30)), ..domestic() }
+pub(crate) fn unpaid() -> InvoiceDraft {
+    InvoiceDraft { payment: None, tax_point: Some(day(2026, Month::November, 30)), ..domestic() }
 }
 
 /// More lines than a page holds.
-pub(crate) fn long() -> Draft {
+pub(crate) fn long() -> InvoiceDraft {
     let lines = (1..=60).map(|n| {
         line(&format!("Project “site-{n:02}”: kept-ready application, per month"), n % 4 + 1, 500 + n * 7, 2100)
     });
@@ -104,9 +104,9 @@ pub(crate) fn long() -> Draft {
 }
 
 /// Names in scripts other than Latin, some of which the typefaces lack.
-pub(crate) fn scripts() -> Draft {
+pub(crate) fn scripts() -> InvoiceDraft {
     let mut draft = base(
-        Treatment::ReverseCharge { consultation: None },
+        VatTreatment::ReverseCharge { consultation: None },
         vec![
             line("Επαγγελματικό πακέτο (Pro), μηνιαίο", 1, 1900, 0),
             line("Тариф «Бізнес» на місяць", 1, 9900, 0),
@@ -124,7 +124,7 @@ pub(crate) fn scripts() -> Draft {
 }
 
 /// Names that are too long, figures that are too large, and markup.
-pub(crate) fn extremes() -> Draft {
+pub(crate) fn extremes() -> InvoiceDraft {
     let long = "Gesellschaft für außerordentlich lange Firmennamen und Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamten mbH & Co. KG <b>\"&amp;'</b> ".repeat(2);
     let long: String = long.chars().take(290).collect();
     let mut draft = with_lines(
@@ -143,26 +143,26 @@ pub(crate) fn extremes() -> Draft {
 }
 
 /// Fills in the sums that follow from the lines, and proves the draft.
-pub(crate) fn prove(draft: Draft) -> Invoice {
+pub(crate) fn prove(draft: InvoiceDraft) -> Invoice {
     Invoice::new(draft).expect("the sample is an invoice")
 }
 
 /// Returns the draft with other lines and the sums that follow from them.
-pub(crate) fn with_lines(mut draft: Draft, lines: Vec<Line>) -> Draft {
+pub(crate) fn with_lines(mut draft: InvoiceDraft, lines: Vec<DraftLine>) -> InvoiceDraft {
     draft.lines = lines;
     for line in &mut draft.lines {
         line.category = draft.treatment.category(line.rate);
     }
-    draft.vat = VatShare::of(&draft.lines).unwrap();
+    draft.vat = VatShare::from_lines(&draft.lines).unwrap();
     let net_cents = draft.lines.iter().map(|line| line.net_cents).sum();
     let vat_cents = draft.vat.iter().map(|share| share.vat_cents).sum();
-    draft.totals = Totals { net_cents, vat_cents, total_cents: net_cents + vat_cents };
+    draft.totals = InvoiceTotals { net_cents, vat_cents, total_cents: net_cents + vat_cents };
     draft
 }
 
 /// Returns a line, whose category follows from the draft's treatment.
-pub(crate) fn line(description: &str, quantity: i64, unit_price_cents: i64, points: u16) -> Line {
-    Line {
+pub(crate) fn line(description: &str, quantity: i64, unit_price_cents: i64, points: u16) -> DraftLine {
+    DraftLine {
         description: description.to_owned(),
         quantity,
         unit_price_cents,
@@ -190,7 +190,7 @@ pub(crate) fn party(name: &str, lines: &[&str], place: &str) -> Party {
     }
 }
 
-fn base(treatment: Treatment, lines: Vec<Line>) -> Draft {
+fn base(treatment: VatTreatment, lines: Vec<DraftLine>) -> InvoiceDraft {
     let mut seller =
         party("Stichting Voorbeeld Hosting B.V.", &["Herengracht 182", "3e verdieping"], "1016-BR Amsterdam NL");
     seller.vat_number = Some("NL859012345B01".to_owned());
@@ -199,18 +199,18 @@ fn base(treatment: Treatment, lines: Vec<Line>) -> Draft {
     let mut buyer = party("Beispiel Maschinenbau GmbH", &["Hauptstraße 17", "Aufgang C"], "10117 Berlin DE");
     buyer.vat_number = Some("DE123456788".to_owned());
     buyer.email = Some("rechnungen@beispiel.example".to_owned());
-    let draft = Draft {
+    let draft = InvoiceDraft {
         kind: InvoiceKind::Invoice,
         number: "2026-000123".to_owned(),
         issued: day(2026, Month::November, 3),
         tax_point: None,
-        service: Period { from: day(2026, Month::November, 1), to: day(2026, Month::November, 30) },
+        service: ServicePeriod { from: day(2026, Month::November, 1), to: day(2026, Month::November, 30) },
         seller,
         buyer,
         buyer_reference: Some("org/krakeling".to_owned()),
         lines: Vec::new(),
         vat: Vec::new(),
-        totals: Totals { net_cents: 0, vat_cents: 0, total_cents: 0 },
+        totals: InvoiceTotals { net_cents: 0, vat_cents: 0, total_cents: 0 },
         treatment,
         payment: Some(payment()),
         brand: "svc".to_owned(),
@@ -221,12 +221,16 @@ fn base(treatment: Treatment, lines: Vec<Line>) -> Draft {
     with_lines(draft, lines)
 }
 
-fn pro() -> Line {
+fn pro() -> DraftLine {
     line("Pro plan, monthly", 1, 1900, 2100)
 }
 
-fn payment() -> Payment {
-    Payment { method: PaymentMethod::Ideal, on: day(2026, Month::November, 3), reference: "tr_7UhSN1zuXS".to_owned() }
+fn payment() -> InvoicePayment {
+    InvoicePayment {
+        method: PaymentMethod::Ideal,
+        on: day(2026, Month::November, 3),
+        reference: "tr_7UhSN1zuXS".to_owned(),
+    }
 }
 
 fn country(code: &str) -> Country {

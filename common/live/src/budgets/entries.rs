@@ -3,7 +3,7 @@
 use domain::{month::Month, usage::UsageRow};
 use time::Date;
 
-use super::Open;
+use super::OpenCompletion;
 
 /// The text before the time in a row.
 const TIME: &str = "\"at\":\"";
@@ -37,10 +37,10 @@ pub(super) fn text_before_time(edge: &str, row: &UsageRow) -> String {
     format!("{edge} {known}")
 }
 
-pub(super) fn parse(text: &str) -> Option<Open> {
+pub(super) fn parse(text: &str) -> Option<OpenCompletion> {
     let mut parts = text.splitn(5, ' ');
     let (edge, json) = (parts.nth(3)?, parts.next()?);
-    Some(Open { edge: edge.to_owned(), row: serde_json::from_str(json).ok()? })
+    Some(OpenCompletion { edge: edge.to_owned(), row: serde_json::from_str(json).ok()? })
 }
 
 /// Returns `20261121`, which sorts by date and begins with its month.
@@ -57,7 +57,7 @@ pub(super) fn month_number(month: Month) -> i32 {
 mod tests {
     use domain::{
         CompletionId, Timestamp, TokenId, UserId,
-        usage::{Certainty, LikelyUsage, Microcents, UsageDetails},
+        usage::{LikelyUsage, Microcents, UsageCertainty, UsageDetails},
     };
 
     use super::*;
@@ -71,7 +71,7 @@ mod tests {
             provider: "a provider with a long name".into(),
             prompt: 12,
             completion: 4096,
-            certainty: Certainty::Reserved,
+            certainty: UsageCertainty::Reserved,
             cost: Microcents(4711),
             likely: Some(LikelyUsage { prompt: 3, cost: Microcents(47) }),
             details: UsageDetails::default(),
@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn an_open_completion_is_read_back() {
         let now = Timestamp::from_unix_millis(1_798_761_599_999);
-        let row = UsageRow { certainty: Certainty::Seen, ..row(now) };
+        let row = UsageRow { certainty: UsageCertainty::Seen, ..row(now) };
         let text = text("00ff", &row);
         assert!(text.starts_with("4108 4711 20261231 00ff {"), "{text}");
         let open = parse(&text).unwrap();
@@ -100,8 +100,8 @@ mod tests {
         let reserved = row(now);
         let mut spare = reserved.clone();
         spare.set_spare();
-        let seen = UsageRow { certainty: Certainty::Seen, ..spare.clone() };
-        let reported = UsageRow { certainty: Certainty::Reported, ..spare.clone() };
+        let seen = UsageRow { certainty: UsageCertainty::Seen, ..spare.clone() };
+        let reported = UsageRow { certainty: UsageCertainty::Reported, ..spare.clone() };
         for (row, is_spare) in [(&spare, true), (&reserved, false), (&seen, false), (&reported, false)] {
             assert_eq!(
                 (row.is_spare(), text_before_time("00ff", row).contains(SPARE)),

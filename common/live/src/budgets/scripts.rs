@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use redis::Script;
 
-use super::{SPARE_LIFE, entries::SPARE, functions::FUNCTIONS, whole};
+use super::{SPARE_LIFE, as_millis, entries::SPARE, functions::FUNCTIONS};
 
 /// Admits a completion.
 ///
@@ -43,7 +43,7 @@ pub(super) fn admission(memory: &str) -> Script {
 }
 
 fn script(body: &str) -> Script {
-    let life = whole(SPARE_LIFE);
+    let life = as_millis(SPARE_LIFE);
     Script::new(&format!("local spare_mark, spare_life = '{SPARE}', {life}\n{FUNCTIONS}{body}"))
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Two blocks of zeros end an archive. GNU tar, bsdtar and Python stop at the first one; node-tar and `BusyBox`
 //! continue if an entry follows it. This reader continues like node-tar, and entries found there must not change the
-//! site ([`Progress::is_past_zeros`]).
+//! site ([`TarProgress::is_past_zeros`]).
 
 use std::{
     cell::Cell,
@@ -14,7 +14,7 @@ use tar::Header;
 
 use super::{
     ArchiveError,
-    decode::Decoder,
+    decode::UploadDecoder,
     header::{self, BLOCK},
     path::shown,
 };
@@ -22,13 +22,13 @@ use crate::WriteError;
 
 /// State shared between the block reader and the entry reader.
 #[derive(Debug, Default)]
-pub(super) struct Progress {
+pub(super) struct TarProgress {
     /// The next entry's size from a PAX header.
     pub(super) announced: Cell<Option<u64>>,
     is_past_zeros: Cell<bool>,
 }
 
-impl Progress {
+impl TarProgress {
     /// Returns whether the current entry follows a single block of zeros, where some programs have stopped.
     pub(super) fn is_past_zeros(&self) -> bool {
         self.is_past_zeros.get()
@@ -36,25 +36,25 @@ impl Progress {
 }
 
 /// Reads the blocks of an archive. Its errors carry a [`WriteError`].
-pub(super) struct Blocks<'a, R: Read> {
-    decoder: Decoder<R>,
+pub(super) struct TarBlocks<'a, R: Read> {
+    decoder: UploadDecoder<R>,
     header: Header,
     /// Bytes of the header already read by the caller.
     given: usize,
     /// Bytes until the next header.
     left: u64,
-    progress: &'a Progress,
+    progress: &'a TarProgress,
     /// Bytes that may still be skipped in search of a header.
     room: u64,
 }
 
-impl<'a, R: Read> Blocks<'a, R> {
+impl<'a, R: Read> TarBlocks<'a, R> {
     /// Creates a reader that skips at most `room` bytes in search of headers.
-    pub(super) fn new(decoder: Decoder<R>, progress: &'a Progress, room: u64) -> Self {
+    pub(super) fn new(decoder: UploadDecoder<R>, progress: &'a TarProgress, room: u64) -> Self {
         Self { decoder, header: Header::new_old(), given: BLOCK, left: 0, progress, room }
     }
 
-    pub(super) fn into_inner(self) -> Decoder<R> {
+    pub(super) fn into_inner(self) -> UploadDecoder<R> {
         self.decoder
     }
 
@@ -89,13 +89,13 @@ impl<'a, R: Read> Blocks<'a, R> {
                     break;
                 }
             }
-            self.pass_over()?;
+            self.skip_block()?;
         }
         self.given = 0;
         Ok(true)
     }
 
-    fn pass_over(&mut self) -> Result<(), ArchiveError> {
+    fn skip_block(&mut self) -> Result<(), ArchiveError> {
         self.room = self.room.checked_sub(BLOCK as u64).ok_or_else(|| {
             let most = size(super::OVERHEAD_BYTES);
             ArchiveError::TooLarge(format!("the archive has more than {most} behind its end"))
@@ -132,7 +132,7 @@ impl<'a, R: Read> Blocks<'a, R> {
     }
 }
 
-impl<R: Read> Read for Blocks<'_, R> {
+impl<R: Read> Read for TarBlocks<'_, R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         self.read_blocks(buf).map_err(io::Error::other)
     }

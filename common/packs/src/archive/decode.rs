@@ -24,20 +24,20 @@ const ZSTD_WINDOW_LOG: u32 = 23;
 const ZSTD_FRAME: u8 = 0x28;
 
 /// A reader of an upload's decompressed bytes.
-pub(super) enum Decoder<R: Read> {
-    Gzip(Gunzip<R>),
-    Zstd(Unzstd<R>),
+pub(super) enum UploadDecoder<R: Read> {
+    Gzip(GzipReader<R>),
+    Zstd(ZstdReader<R>),
 }
 
 /// Marks I/O errors of the spooled file, to tell them from errors in the archive.
 #[derive(Debug)]
-struct Spool<R>(R);
+struct SpoolReader<R>(R);
 
 #[derive(Debug, thiserror::Error)]
 #[error("the spooled upload cannot be read: {0}")]
 struct SpoolError(io::Error);
 
-impl<R: Read> Read for Spool<R> {
+impl<R: Read> Read for SpoolReader<R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         self.0.read(buf).map_err(|error| match error.kind() {
             io::ErrorKind::Interrupted => error,
@@ -46,16 +46,22 @@ impl<R: Read> Read for Spool<R> {
     }
 }
 
-impl<R: Read> Decoder<R> {
+impl<R: Read> UploadDecoder<R> {
     pub(super) fn gzip(upload: R) -> Self {
-        let input = Input(Some(buffered(upload)));
-        Self::Gzip(Gunzip { decoder: GzDecoder::new(input), is_ended: false })
+        let input = GzipInput(Some(buffered(upload)));
+        Self::Gzip(GzipReader { decoder: GzDecoder::new(input), is_ended: false })
     }
 
     pub(super) fn zstd(upload: R) -> Result<Self, WriteError> {
-        let mut decoder = raw::Decoder::new().map_err(of_zstd)?;
-        decoder.set_parameter(DParameter::WindowLogMax(ZSTD_WINDOW_LOG)).map_err(of_zstd)?;
-        Ok(Self::Zstd(Unzstd { decoder, input: buffered(upload), is_between: true, is_ended: false, is_begun: false }))
+        let mut decoder = raw::Decoder::new().map_err(zstd_error)?;
+        decoder.set_parameter(DParameter::WindowLogMax(ZSTD_WINDOW_LOG)).map_err(zstd_error)?;
+        Ok(Self::Zstd(ZstdReader {
+            decoder,
+            input: buffered(upload),
+            is_between: true,
+            is_ended: false,
+            is_begun: false,
+        }))
     }
 
     /// Reads some bytes. Returns 0 at the end, after verifying every checksum and that only zeros follow.
@@ -80,7 +86,7 @@ impl<R: Read> Decoder<R> {
     }
 }
 
-impl<R: Read> fmt::Debug for Decoder<R> {
+impl<R: Read> fmt::Debug for UploadDecoder<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Decoder")
     }
@@ -88,21 +94,21 @@ impl<R: Read> fmt::Debug for Decoder<R> {
 
 /// Reads gzip. bsdtar pads its last record with zeros, which flate2's multi-member reader would take for another
 /// member, so this type moves one decoder from member to member.
-pub(super) struct Gunzip<R: Read> {
-    decoder: GzDecoder<Input<R>>,
+pub(super) struct GzipReader<R: Read> {
+    decoder: GzDecoder<GzipInput<R>>,
     is_ended: bool,
 }
 
 /// The upload, absent only while the decoder is reset for the next member.
-struct Input<R>(Option<BufReader<Spool<R>>>);
+struct GzipInput<R>(Option<BufReader<SpoolReader<R>>>);
 
-impl<R: Read> Read for Input<R> {
+impl<R: Read> Read for GzipInput<R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         self.0.as_mut().map_or(Ok(0), |reader| reader.read(buf))
     }
 }
 
-impl<R: Read> BufRead for Input<R> {
+impl<R: Read> BufRead for GzipInput<R> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         self.0.as_mut().map_or(Ok(&[]), BufRead::fill_buf)
     }
@@ -114,15 +120,15 @@ impl<R: Read> BufRead for Input<R> {
     }
 }
 
-impl<R: Read> Gunzip<R> {
+impl<R: Read> GzipReader<R> {
     fn read(&mut self, buf: &mut [u8]) -> Result<usize, WriteError> {
         while !self.is_ended {
-            let read = uninterrupted(|| self.decoder.read(buf)).map_err(of_gzip)?;
+            let read = retry_interrupted(|| self.decoder.read(buf)).map_err(gzip_error)?;
             if read > 0 || buf.is_empty() {
                 return Ok(read);
             }
-            if peek(self.decoder.get_mut()).map_err(of_gzip)? == Some(0x1f) {
-                let upload = mem::replace(self.decoder.get_mut(), Input(None));
+            if peek(self.decoder.get_mut()).map_err(gzip_error)? == Some(0x1f) {
+                let upload = mem::replace(self.decoder.get_mut(), GzipInput(None));
                 self.decoder.reset(upload);
             } else {
                 check_padding(self.decoder.get_mut(), "gzip")?;
@@ -133,9 +139,9 @@ impl<R: Read> Gunzip<R> {
     }
 }
 
-pub(super) struct Unzstd<R: Read> {
+pub(super) struct ZstdReader<R: Read> {
     decoder: raw::Decoder<'static>,
-    input: BufReader<Spool<R>>,
+    input: BufReader<SpoolReader<R>>,
     /// Whether the reader is between frames.
     is_between: bool,
     is_ended: bool,
@@ -143,11 +149,11 @@ pub(super) struct Unzstd<R: Read> {
     is_begun: bool,
 }
 
-impl<R: Read> Unzstd<R> {
+impl<R: Read> ZstdReader<R> {
     fn read(&mut self, buf: &mut [u8]) -> Result<usize, WriteError> {
         while !self.is_ended && !buf.is_empty() {
             if self.is_between {
-                match peek(&mut self.input).map_err(of_zstd)? {
+                match peek(&mut self.input).map_err(zstd_error)? {
                     Some(ZSTD_FRAME | 0x50..=0x5f) => self.is_begun = true,
                     _ if self.is_begun => {
                         check_padding(&mut self.input, "Zstandard")?;
@@ -157,9 +163,9 @@ impl<R: Read> Unzstd<R> {
                     _ => return Err(ArchiveError::invalid("the upload is not Zstandard data").into()),
                 }
             }
-            let chunk = uninterrupted(|| self.input.fill_buf().map(<[u8]>::len)).map_err(of_zstd)?;
+            let chunk = retry_interrupted(|| self.input.fill_buf().map(<[u8]>::len)).map_err(zstd_error)?;
             let (mut from, mut to) = (InBuffer::around(&self.input.buffer()[..chunk]), OutBuffer::around(buf));
-            let left = self.decoder.run(&mut from, &mut to).map_err(of_zstd)?;
+            let left = self.decoder.run(&mut from, &mut to).map_err(zstd_error)?;
             let (taken, made) = (from.pos(), to.pos());
             self.input.consume(taken);
             self.is_between = left == 0;
@@ -174,20 +180,20 @@ impl<R: Read> Unzstd<R> {
     }
 }
 
-fn buffered<R: Read>(upload: R) -> BufReader<Spool<R>> {
-    BufReader::with_capacity(READ_BYTES, Spool(upload))
+fn buffered<R: Read>(upload: R) -> BufReader<SpoolReader<R>> {
+    BufReader::with_capacity(READ_BYTES, SpoolReader(upload))
 }
 
 fn peek(input: &mut impl BufRead) -> io::Result<Option<u8>> {
-    uninterrupted(|| input.fill_buf().map(|next| next.first().copied()))
+    retry_interrupted(|| input.fill_buf().map(|next| next.first().copied()))
 }
 
 /// Fails unless only zeros remain: bsdtar pads the last record of its output to a pipe, compressed or not.
 fn check_padding(input: &mut impl BufRead, format: &str) -> Result<(), WriteError> {
     loop {
         let (left, is_zero) =
-            uninterrupted(|| input.fill_buf().map(|next| (next.len(), next.iter().all(|&byte| byte == 0))))
-                .map_err(of_gzip)?;
+            retry_interrupted(|| input.fill_buf().map(|next| (next.len(), next.iter().all(|&byte| byte == 0))))
+                .map_err(gzip_error)?;
         if left == 0 {
             return Ok(());
         }
@@ -198,7 +204,7 @@ fn check_padding(input: &mut impl BufRead, format: &str) -> Result<(), WriteErro
     }
 }
 
-fn uninterrupted<T>(mut read: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+fn retry_interrupted<T>(mut read: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match read() {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -207,8 +213,8 @@ fn uninterrupted<T>(mut read: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     }
 }
 
-fn of_gzip(error: io::Error) -> WriteError {
-    match of_spool(error) {
+fn gzip_error(error: io::Error) -> WriteError {
+    match split_spool_error(error) {
         Ok(ours) => ours,
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
             ArchiveError::invalid("the gzip data is cut off; upload it again").into()
@@ -217,8 +223,8 @@ fn of_gzip(error: io::Error) -> WriteError {
     }
 }
 
-fn of_zstd(error: io::Error) -> WriteError {
-    match of_spool(error) {
+fn zstd_error(error: io::Error) -> WriteError {
+    match split_spool_error(error) {
         Ok(ours) => ours,
         // The library's errors have a text but no code.
         Err(error) if error.to_string().contains("too much memory") => ArchiveError::invalid(
@@ -230,7 +236,7 @@ fn of_zstd(error: io::Error) -> WriteError {
 }
 
 /// Separates errors of the spooled file from errors in the archive.
-fn of_spool(error: io::Error) -> Result<WriteError, io::Error> {
+fn split_spool_error(error: io::Error) -> Result<WriteError, io::Error> {
     if error.get_ref().is_some_and(<dyn Error + Send + Sync>::is::<SpoolError>) {
         return Ok(WriteError::Store(error.into()));
     }

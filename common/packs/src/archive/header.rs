@@ -15,7 +15,7 @@ const SIZE: std::ops::Range<usize> = 124..136;
 const CHECKSUM: std::ops::Range<usize> = 148..156;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TarEntryKind {
     File,
     /// Another path of a file that is already in the archive.
     HardLink,
@@ -40,8 +40,8 @@ pub(super) enum Kind {
     Unknown(u8),
 }
 
-impl Kind {
-    pub(super) fn of(header: &Header) -> Self {
+impl TarEntryKind {
+    pub(super) fn from_header(header: &Header) -> Self {
         match header.as_bytes()[156] {
             // The oldest archives store a directory as a file with a trailing slash.
             0 if header.path_bytes().ends_with(b"/") => Self::Folder,
@@ -75,14 +75,16 @@ pub(super) fn normalize(header: &mut Header, announced: &Cell<Option<u64>>) -> R
         is_plain = false;
     }
     let own = number(&header.as_bytes()[SIZE]);
-    let size = match Kind::of(header) {
-        Kind::Pax | Kind::PaxGlobal | Kind::LongName | Kind::LongLink => own,
-        Kind::HardLink | Kind::Folder | Kind::Symlink | Kind::Special => {
+    let size = match TarEntryKind::from_header(header) {
+        TarEntryKind::Pax | TarEntryKind::PaxGlobal | TarEntryKind::LongName | TarEntryKind::LongLink => own,
+        TarEntryKind::HardLink | TarEntryKind::Folder | TarEntryKind::Symlink | TarEntryKind::Special => {
             announced.set(None);
             Some(0)
         }
         // The PAX size is the effective one: with the header's size, a body would be read as headers.
-        Kind::File | Kind::Listing | Kind::Sparse | Kind::Unknown(_) => announced.take().or(own),
+        TarEntryKind::File | TarEntryKind::Listing | TarEntryKind::Sparse | TarEntryKind::Unknown(_) => {
+            announced.take().or(own)
+        }
     };
     let size =
         size.ok_or_else(|| ArchiveError::invalid(format!("{} has an impossible size", shown(&header.path_bytes()))))?;

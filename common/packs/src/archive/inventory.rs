@@ -8,8 +8,8 @@ use domain::{
 };
 
 use super::{
-    ArchiveError, Root, Summary,
-    path::{self, Names, shown},
+    ArchiveError, ArchiveSummary, PublishRoot,
+    path::{self, PathKind, shown},
 };
 use crate::rules;
 
@@ -18,8 +18,8 @@ const NAMED: usize = 20;
 
 /// The files of an archive so far, and the bytes read from it.
 #[derive(Debug)]
-pub(super) struct Inventory {
-    root: Root,
+pub(super) struct ArchiveInventory {
+    root: PublishRoot,
     sizes: HashMap<String, u64>,
     bytes: u64,
     /// Bytes of unpublished files.
@@ -28,7 +28,7 @@ pub(super) struct Inventory {
     /// The number of skipped system files, and the first of them.
     left_out: (u64, Option<String>),
     /// Skipped entries by reason.
-    faults: BTreeMap<Fault, Named>,
+    faults: BTreeMap<SkipReason, NamedPaths>,
     /// Whether data follows the end of the archive.
     has_rest: bool,
     /// The number of names in the DOS code page, and the first of them.
@@ -39,7 +39,7 @@ pub(super) struct Inventory {
 
 /// A reason for skipping an entry that is reported to the user.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Fault {
+enum SkipReason {
     Symlink,
     /// A device or the like.
     Special,
@@ -48,21 +48,21 @@ enum Fault {
 }
 
 #[derive(Debug, Default)]
-struct Named {
+struct NamedPaths {
     paths: Vec<String>,
     count: usize,
 }
 
 #[derive(Debug)]
-pub(super) struct Entered {
+pub(super) struct EnteredFile {
     /// The published path, or the archive path of an unpublished file.
     pub(super) path: String,
     pub(super) is_published: bool,
     pub(super) bytes: u64,
 }
 
-impl Inventory {
-    pub(super) fn new(root: Root) -> Self {
+impl ArchiveInventory {
+    pub(super) fn new(root: PublishRoot) -> Self {
         Self {
             root,
             sizes: HashMap::new(),
@@ -88,18 +88,18 @@ impl Inventory {
     }
 
     /// Adds a file by its path in the archive. It replaces an earlier file of the same path.
-    pub(super) fn enter(&mut self, raw: &[u8]) -> Result<Entered, ArchiveError> {
-        let file = self.judge(raw)?;
+    pub(super) fn enter(&mut self, raw: &[u8]) -> Result<EnteredFile, ArchiveError> {
+        let file = self.validate_file(raw)?;
         if file.is_published {
             self.count_replaced(&file.path)?;
         }
         Ok(file)
     }
 
-    fn judge(&mut self, raw: &[u8]) -> Result<Entered, ArchiveError> {
+    fn validate_file(&mut self, raw: &[u8]) -> Result<EnteredFile, ArchiveError> {
         let (path, is_wanted) = match path::system_file(raw)? {
             Some(path) => (path, false),
-            None => (path::judge(raw, Names::File)?, true),
+            None => (path::validate(raw, PathKind::File)?, true),
         };
         let published = self.root.published(&path)?.map(str::to_owned);
         if published.is_some() && !is_wanted {
@@ -107,9 +107,9 @@ impl Inventory {
             self.left_out.1.get_or_insert_with(|| path.clone());
         }
         let published = published.filter(|_| is_wanted);
-        let meant_for = published.as_deref().and_then(rules::meant_for);
+        let meant_for = published.as_deref().and_then(rules::proper_name);
         if let (Some(file), Some(path)) = (meant_for, &published) {
-            self.leave_out(Fault::Rules(file), path);
+            self.leave_out(SkipReason::Rules(file), path);
         }
         let published = published.filter(|_| meant_for.is_none());
         let is_published = published.is_some();
@@ -118,14 +118,14 @@ impl Inventory {
             path::check_reserved(&path)?;
             self.check_room(&path)?;
         }
-        Ok(Entered { path, is_published, bytes: 0 })
+        Ok(EnteredFile { path, is_published, bytes: 0 })
     }
 
     /// Adds another path of an earlier file. Returns both paths, unless the link is not published.
     pub(super) fn enter_link(&mut self, raw: &[u8], target: &[u8]) -> Result<Option<(String, String)>, ArchiveError> {
-        let link = self.judge(raw)?;
+        let link = self.validate_file(raw)?;
         // The target is validated even if the link is not published.
-        let aim = path::judge(target, Names::File)?;
+        let aim = path::validate(target, PathKind::File)?;
         let aim = self.root.published(&aim)?;
         if !link.is_published {
             return Ok(None);
@@ -143,22 +143,22 @@ impl Inventory {
         self.count_replaced(&link.path)?;
         self.count_bytes(bytes)?;
         let path = link.path.clone();
-        self.keep(Entered { bytes, ..link });
+        self.keep(EnteredFile { bytes, ..link });
         Ok(Some((path, aim)))
     }
 
     /// Skips a symlink and records it.
     pub(super) fn enter_symlink(&mut self, raw: &[u8]) -> Result<(), ArchiveError> {
-        self.pass_over(Fault::Symlink, raw)
+        self.skip_entry(SkipReason::Symlink, raw)
     }
 
     /// Skips a device or the like and records it.
     pub(super) fn enter_special(&mut self, raw: &[u8]) -> Result<(), ArchiveError> {
-        self.pass_over(Fault::Special, raw)
+        self.skip_entry(SkipReason::Special, raw)
     }
 
-    fn pass_over(&mut self, fault: Fault, raw: &[u8]) -> Result<(), ArchiveError> {
-        let path = path::judge(raw, Names::Folder)?;
+    fn skip_entry(&mut self, fault: SkipReason, raw: &[u8]) -> Result<(), ArchiveError> {
+        let path = path::validate(raw, PathKind::Folder)?;
         let published = self.root.published(&path).ok().flatten().filter(|path| !path.is_empty());
         if let Some(path) = published.filter(|_| !path::is_system_name(raw)) {
             self.leave_out(fault, path);
@@ -170,7 +170,7 @@ impl Inventory {
         self.has_rest = true;
     }
 
-    fn leave_out(&mut self, fault: Fault, path: &str) {
+    fn leave_out(&mut self, fault: SkipReason, path: &str) {
         let named = self.faults.entry(fault).or_default();
         named.count += 1;
         if named.paths.len() < NAMED {
@@ -178,7 +178,7 @@ impl Inventory {
         }
     }
 
-    pub(super) fn has(&self, path: &str) -> bool {
+    pub(super) fn has_file(&self, path: &str) -> bool {
         self.sizes.contains_key(path)
     }
 
@@ -189,11 +189,11 @@ impl Inventory {
     }
 
     /// Validates the path of a skipped entry that is not a file.
-    pub(super) fn pass(raw: &[u8]) -> Result<(), ArchiveError> {
-        path::judge(raw, Names::Folder).map(drop)
+    pub(super) fn check_path(raw: &[u8]) -> Result<(), ArchiveError> {
+        path::validate(raw, PathKind::Folder).map(drop)
     }
 
-    pub(super) fn count(&mut self, file: &mut Entered, read: u64) -> Result<(), ArchiveError> {
+    pub(super) fn count(&mut self, file: &mut EnteredFile, read: u64) -> Result<(), ArchiveError> {
         if !file.is_published {
             return self.count_rest(read);
         }
@@ -206,7 +206,7 @@ impl Inventory {
     }
 
     /// Keeps a file whose body was read.
-    pub(super) fn keep(&mut self, file: Entered) {
+    pub(super) fn keep(&mut self, file: EnteredFile) {
         if file.is_published {
             self.sizes.insert(file.path, file.bytes);
         }
@@ -224,9 +224,9 @@ impl Inventory {
     }
 
     /// Validates the files as a whole, at the end.
-    pub(super) fn finish(self) -> Result<Summary, ArchiveError> {
+    pub(super) fn finish(self) -> Result<ArchiveSummary, ArchiveError> {
         if self.sizes.is_empty() {
-            return Err(ArchiveError::invalid(self.root.nothing()));
+            return Err(ArchiveError::invalid(self.root.no_files_message()));
         }
         let mut paths: Vec<&str> = self.sizes.keys().map(String::as_str).collect();
         path::check_collisions(&mut paths)?;
@@ -245,7 +245,7 @@ impl Inventory {
             let files = and_more(&first, count);
             notes.push(format!("{files} named in the code page of DOS, from which the name was guessed: use UTF-8"));
         }
-        Ok(Summary { files: self.sizes.len(), bytes: self.bytes, notes })
+        Ok(ArchiveSummary { files: self.sizes.len(), bytes: self.bytes, notes })
     }
 
     fn check_room(&self, path: &str) -> Result<(), ArchiveError> {
@@ -279,24 +279,24 @@ impl Inventory {
     fn count_rest(&mut self, bytes: u64) -> Result<(), ArchiveError> {
         self.rest += bytes;
         let limit = self.root.rest_bytes();
-        if self.rest > limit { Err(ArchiveError::TooLarge(self.root.too_much_else())) } else { Ok(()) }
+        if self.rest > limit { Err(ArchiveError::TooLarge(self.root.too_large_message())) } else { Ok(()) }
     }
 }
 
-impl Named {
-    fn into_note(self, fault: &Fault) -> String {
+impl NamedPaths {
+    fn into_note(self, fault: &SkipReason) -> String {
         let Self { paths, count } = self;
         let (names, more) = (paths.join(", "), count - paths.len());
         let others = if more > 0 { format!(" and {more} more") } else { String::new() };
         let were = if count == 1 { "was" } else { "were" };
         match fault {
-            Fault::Symlink => format!(
+            SkipReason::Symlink => format!(
                 "{names}{others} {were} left out: symlinks of an archive are skipped; `svc deploy` publishes what those of a folder lead to"
             ),
-            Fault::Special => {
+            SkipReason::Special => {
                 format!("{names}{others} {were} left out: only files are published, no devices and pipes")
             }
-            Fault::Rules(file) => format!(
+            SkipReason::Rules(file) => format!(
                 "{names}{others} {were} left out, without effect: the rules of a site are in one file, called `{file}`, at its root"
             ),
         }

@@ -29,7 +29,7 @@ const SIZES_BEHIND: u16 = 1 << 3;
 
 /// The position of a file in an archive, and its data in the directory.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct ZipPart {
     /// The first byte of its local header.
     pub(super) start: u64,
     /// The first byte after its data.
@@ -111,7 +111,7 @@ fn not_whole() -> ArchiveError {
 }
 
 /// Fails unless the files do not overlap and nothing is stored between them.
-pub(super) fn check_parts<R: ReaderAt>(archive: &ZipArchive<R>, parts: &mut [Part]) -> Result<(), WriteError> {
+pub(super) fn check_parts<R: ReaderAt>(archive: &ZipArchive<R>, parts: &mut [ZipPart]) -> Result<(), WriteError> {
     parts.sort_unstable_by_key(|part| (part.start, part.end));
     let directory = archive.directory_offset();
     check_prefix(archive, parts.first().map_or(directory, |part| part.start))?;
@@ -124,7 +124,7 @@ pub(super) fn check_parts<R: ReaderAt>(archive: &ZipArchive<R>, parts: &mut [Par
             return Err(ArchiveError::invalid("the zip archive holds bytes between its files; make it anew").into());
         }
         // A program that reads from the front would take the next file for the sizes.
-        if gap == 0 && has_sizes_behind(archive, part)? {
+        if gap == 0 && has_data_descriptor(archive, part)? {
             return Err(ArchiveError::invalid("the zip archive lacks the sizes of a file; make it anew").into());
         }
     }
@@ -145,14 +145,14 @@ fn check_prefix<R: ReaderAt>(archive: &ZipArchive<R>, len: u64) -> Result<(), Wr
 }
 
 /// Returns whether the local header says that the file's sizes follow its data.
-fn has_sizes_behind<R: ReaderAt>(archive: &ZipArchive<R>, part: &Part) -> Result<bool, WriteError> {
+fn has_data_descriptor<R: ReaderAt>(archive: &ZipArchive<R>, part: &ZipPart) -> Result<bool, WriteError> {
     let flags: [u8; 2] = read(archive, part.start + FLAGS)?;
     Ok(number16(&flags) & SIZES_BEHIND != 0)
 }
 
 /// Returns whether the bytes after a part are a correct data descriptor.
-fn is_descriptor<R: ReaderAt>(archive: &ZipArchive<R>, part: &Part, len: u64) -> Result<bool, WriteError> {
-    if !has_sizes_behind(archive, part)? || !matches!(len, 12 | 16 | 20 | 24) {
+fn is_descriptor<R: ReaderAt>(archive: &ZipArchive<R>, part: &ZipPart, len: u64) -> Result<bool, WriteError> {
+    if !has_data_descriptor(archive, part)? || !matches!(len, 12 | 16 | 20 | 24) {
         return Ok(false);
     }
     let mut bytes = vec![0; usize::try_from(len).unwrap_or_default()];

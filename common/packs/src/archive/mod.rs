@@ -3,7 +3,7 @@
 //! A tarball is decompressed (`decode`) and walked by the `tar` crate (`tarball`), a zip archive is walked by `rawzip`
 //! (`zip`), and the entries are added to an `inventory` under our own rules. The archive is untrusted: where a library
 //! is lenient, the raw bytes are validated first (`header`); sizes are counted while streaming, and only regular files
-//! are returned. Nothing is written here. Start with [`Archive`].
+//! are returned. Nothing is written here. Start with [`UploadArchive`].
 
 mod blocks;
 mod codepage;
@@ -23,7 +23,7 @@ use std::{
 };
 
 pub(crate) use self::path::shown;
-pub use self::root::Root;
+pub use self::root::PublishRoot;
 use domain::{
     limits::{DEPLOYMENT_BYTES, MB},
     size,
@@ -32,8 +32,8 @@ use domain::{
 use rawzip::{FileReader, ReaderAt};
 
 use self::{
-    decode::Decoder,
-    inventory::{Entered, Inventory},
+    decode::UploadDecoder,
+    inventory::{ArchiveInventory, EnteredFile},
 };
 use super::{StoreError, WriteError};
 
@@ -83,7 +83,7 @@ impl ArchiveError {
 
 /// The format of an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Format {
+pub enum UploadFormat {
     /// A gzip-compressed tar archive.
     #[default]
     TarGzip,
@@ -93,9 +93,9 @@ pub enum Format {
     Zip,
 }
 
-impl Format {
+impl UploadFormat {
     /// Detects the format of an archive from its first bytes.
-    fn of_beginning(beginning: [u8; BEGINNING_BYTES]) -> Option<Self> {
+    fn from_beginning(beginning: [u8; BEGINNING_BYTES]) -> Option<Self> {
         match &beginning {
             [0x1f, 0x8b, ..] => Some(Self::TarGzip),
             b"\x28\xb5\x2f\xfd" => Some(Self::TarZstd),
@@ -123,19 +123,19 @@ impl Format {
 }
 
 /// A received upload.
-pub trait Upload: Read {
+pub trait UploadSource: Read {
     /// Returns the upload for random access, and its length.
     fn positioned(self) -> io::Result<(impl ReaderAt, u64)>;
 }
 
-impl Upload for File {
+impl UploadSource for File {
     fn positioned(self) -> io::Result<(impl ReaderAt, u64)> {
         let len = self.metadata()?.len();
         Ok((FileReader::from(self), len))
     }
 }
 
-impl Upload for &[u8] {
+impl UploadSource for &[u8] {
     fn positioned(self) -> io::Result<(impl ReaderAt, u64)> {
         Ok((self, self.len() as u64))
     }
@@ -143,21 +143,21 @@ impl Upload for &[u8] {
 
 /// An archive that can be read once, from beginning to end.
 #[derive(Debug)]
-pub struct Archive<U> {
+pub struct UploadArchive<U> {
     upload: U,
-    format: Format,
-    root: Root,
+    format: UploadFormat,
+    root: PublishRoot,
 }
 
 /// A file of an archive.
 #[derive(Debug)]
-pub enum Member<'m, 'b> {
+pub enum ArchiveMember<'m, 'b> {
     /// A regular file.
     File {
         /// Its path. If a path occurs more than once in an archive, the last file wins.
         path: &'m str,
         /// Its content.
-        body: &'m mut Body<'b>,
+        body: &'m mut MemberBody<'b>,
         /// Whether some programs no longer read here. The path occurred before, and the content must be equal;
         /// otherwise the archive is rejected with [`ArchiveError::past_end`].
         must_repeat: bool,
@@ -173,11 +173,11 @@ pub enum Member<'m, 'b> {
     },
 }
 
-type Visit<'v> = dyn FnMut(Member<'_, '_>) -> Result<(), WriteError> + 'v;
+type MemberVisitor<'v> = dyn FnMut(ArchiveMember<'_, '_>) -> Result<(), WriteError> + 'v;
 
 /// The contents of a valid archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Summary {
+pub struct ArchiveSummary {
     /// Number of files.
     pub files: usize,
     /// Total bytes of the files.
@@ -186,9 +186,9 @@ pub struct Summary {
     pub notes: Vec<String>,
 }
 
-impl Archive<File> {
+impl UploadArchive<File> {
     /// Opens a spooled upload at its beginning. `root` selects the part to publish.
-    pub fn open(mut upload: File, format: Format, root: Root) -> Result<Self, WriteError> {
+    pub fn open(mut upload: File, format: UploadFormat, root: PublishRoot) -> Result<Self, WriteError> {
         let limit = root.tarball_bytes();
         let rewound = upload.rewind().and_then(|()| upload.metadata());
         if rewound.map_err(StoreError::Io)?.len() > limit {
@@ -197,7 +197,7 @@ impl Archive<File> {
         let mut beginning = [0; BEGINNING_BYTES];
         // A shorter upload has no known format.
         let is_read = std::os::unix::fs::FileExt::read_exact_at(&upload, &mut beginning, 0).is_ok();
-        if let Some(found) = Format::of_beginning(beginning).filter(|found| is_read && *found != format) {
+        if let Some(found) = UploadFormat::from_beginning(beginning).filter(|found| is_read && *found != format) {
             let (what, media_type) = (found.described(), found.media_type());
             let why = format!("the upload is {what}; send it with `Content-Type: {media_type}`");
             return Err(ArchiveError::invalid(why).into());
@@ -206,20 +206,23 @@ impl Archive<File> {
     }
 }
 
-impl<U: Upload> Archive<U> {
+impl<U: UploadSource> UploadArchive<U> {
     /// Creates a reader of an upload that is published as a whole.
-    pub fn new(upload: U, format: Format) -> Self {
-        Self { upload, format, root: Root::Archive }
+    pub fn new(upload: U, format: UploadFormat) -> Self {
+        Self { upload, format, root: PublishRoot::Archive }
     }
 
     /// Passes each file to `visit`, in archive order. The archive is validated as a whole only if this succeeds.
-    pub fn read(self, mut visit: impl FnMut(Member<'_, '_>) -> Result<(), WriteError>) -> Result<Summary, WriteError> {
+    pub fn read(
+        self,
+        mut visit: impl FnMut(ArchiveMember<'_, '_>) -> Result<(), WriteError>,
+    ) -> Result<ArchiveSummary, WriteError> {
         let Self { upload, format, root } = self;
-        let mut inventory = Inventory::new(root);
+        let mut inventory = ArchiveInventory::new(root);
         match format {
-            Format::TarGzip => tarball::read(Decoder::gzip(upload), &mut inventory, &mut visit)?,
-            Format::TarZstd => tarball::read(Decoder::zstd(upload)?, &mut inventory, &mut visit)?,
-            Format::Zip => {
+            UploadFormat::TarGzip => tarball::read(UploadDecoder::gzip(upload), &mut inventory, &mut visit)?,
+            UploadFormat::TarZstd => tarball::read(UploadDecoder::zstd(upload)?, &mut inventory, &mut visit)?,
+            UploadFormat::Zip => {
                 let (upload, len) = upload.positioned().map_err(StoreError::Io)?;
                 zip::read(upload, len, &mut inventory, &mut visit)?;
             }
@@ -229,14 +232,14 @@ impl<U: Upload> Archive<U> {
 }
 
 /// The content of a file, counted and validated while it is read.
-pub struct Body<'b> {
+pub struct MemberBody<'b> {
     source: &'b mut dyn Read,
     cause: fn(io::Error) -> WriteError,
-    inventory: &'b mut Inventory,
-    file: &'b mut Entered,
+    inventory: &'b mut ArchiveInventory,
+    file: &'b mut EnteredFile,
 }
 
-impl Body<'_> {
+impl MemberBody<'_> {
     /// Reads some bytes. Returns 0 at the end.
     pub fn read(&mut self, buf: &mut [u8]) -> Result<usize, WriteError> {
         let read = loop {
@@ -250,10 +253,10 @@ impl Body<'_> {
     }
 
     /// Passes the file to `visit` if it is published, then reads the rest of it.
-    fn visit(mut self, visit: &mut Visit<'_>) -> Result<(), WriteError> {
+    fn visit(mut self, visit: &mut MemberVisitor<'_>) -> Result<(), WriteError> {
         if self.file.is_published {
             let (path, must_repeat) = (self.file.path.clone(), self.inventory.is_past_end());
-            visit(Member::File { path: &path, body: &mut self, must_repeat })?;
+            visit(ArchiveMember::File { path: &path, body: &mut self, must_repeat })?;
         }
         let mut skipped = [0; SKIP_BYTES];
         while self.read(&mut skipped)? > 0 {}
@@ -261,7 +264,7 @@ impl Body<'_> {
     }
 }
 
-impl std::fmt::Debug for Body<'_> {
+impl std::fmt::Debug for MemberBody<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Body").field("file", &self.file).finish_non_exhaustive()
     }

@@ -11,7 +11,7 @@ const SHOWN_CHARS: usize = 120;
 const PAGE_ENDINGS: [&str; 1] = [".html"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Names {
+pub(super) enum PathKind {
     /// A file in the site.
     File,
     /// An entry in the site, or the site's root itself.
@@ -19,7 +19,7 @@ pub(super) enum Names {
 }
 
 /// Validates a path and returns its stored form: relative, with `/` between segments, none of which is empty or `.`.
-pub(super) fn judge(raw: &[u8], names: Names) -> Result<String, ArchiveError> {
+pub(super) fn validate(raw: &[u8], names: PathKind) -> Result<String, ArchiveError> {
     let refuse = |why: &str| Err(ArchiveError::invalid(format!("the path {} {why}", shown(raw))));
     if raw.is_empty() {
         return Err(ArchiveError::invalid("an entry has no path"));
@@ -45,7 +45,7 @@ pub(super) fn judge(raw: &[u8], names: Names) -> Result<String, ArchiveError> {
     if path.split('/').any(|segment| segment == "..") {
         return refuse("has a `..` segment");
     }
-    if names == Names::File && matches!(path.rsplit('/').next(), Some("" | ".")) {
+    if names == PathKind::File && matches!(path.rsplit('/').next(), Some("" | ".")) {
         return refuse("is a file's but ends like a folder's");
     }
     let segments: Vec<&str> = path.split('/').filter(|segment| !matches!(*segment, "" | ".")).collect();
@@ -69,10 +69,10 @@ pub(super) fn is_system_name(raw: &[u8]) -> bool {
 pub(super) fn system_file(raw: &[u8]) -> Result<Option<String>, ArchiveError> {
     let name = raw.rsplit(|&b| b == b'/').next().unwrap_or_default();
     if let Some(icon) = raw.strip_suffix(b"\r").filter(|_| name == b"Icon\r") {
-        return judge(icon, Names::File).map(Some);
+        return validate(icon, PathKind::File).map(Some);
     }
     if is_system_name(raw) {
-        return judge(raw, Names::File).map(Some);
+        return validate(raw, PathKind::File).map(Some);
     }
     Ok(None)
 }
@@ -144,12 +144,12 @@ mod tests {
             ("%2e%2e/x", "%2e%2e/x"),
             ("caf\u{e9} and more/\u{1f600}", "caf\u{e9} and more/\u{1f600}"),
         ] {
-            assert_eq!(judge(raw.as_bytes(), Names::File), Ok(wanted.to_owned()), "{raw}");
+            assert_eq!(validate(raw.as_bytes(), PathKind::File), Ok(wanted.to_owned()), "{raw}");
         }
         for root in ["./", ".", "./."] {
-            assert_eq!(judge(root.as_bytes(), Names::Folder), Ok(String::new()));
+            assert_eq!(validate(root.as_bytes(), PathKind::Folder), Ok(String::new()));
         }
-        assert_eq!(judge("x/".repeat(512).as_bytes(), Names::Folder).map(|path| path.len()), Ok(1_023));
+        assert_eq!(validate("x/".repeat(512).as_bytes(), PathKind::Folder).map(|path| path.len()), Ok(1_023));
     }
 
     #[test]
@@ -182,7 +182,7 @@ mod tests {
             b"./",
             long.as_bytes(),
         ] {
-            assert!(judge(raw, Names::File).is_err(), "{}", raw.escape_ascii());
+            assert!(validate(raw, PathKind::File).is_err(), "{}", raw.escape_ascii());
         }
     }
 

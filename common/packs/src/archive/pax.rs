@@ -6,18 +6,18 @@
 use super::{ArchiveError, path::shown};
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Records {
+pub(super) struct PaxRecords {
     pub(super) path: Option<Vec<u8>>,
     pub(super) link: Option<Vec<u8>>,
     pub(super) size: Option<u64>,
 }
 
-impl Records {
+impl PaxRecords {
     /// Merges another header for the same entry. Returns whether they agree: programs differ in which one they follow.
     pub(super) fn merge(&mut self, other: Self) -> bool {
-        let path = announce(&mut self.path, other.path);
-        let link = announce(&mut self.link, other.link);
-        let size = announce(&mut self.size, other.size);
+        let path = set_once(&mut self.path, other.path);
+        let link = set_once(&mut self.link, other.link);
+        let size = set_once(&mut self.size, other.size);
         path && link && size
     }
 
@@ -51,7 +51,7 @@ impl Records {
 }
 
 /// Sets an announced value. Returns `false` if a different one was already set.
-pub(super) fn announce<T: PartialEq>(known: &mut Option<T>, new: Option<T>) -> bool {
+pub(super) fn set_once<T: PartialEq>(known: &mut Option<T>, new: Option<T>) -> bool {
     let agree = new.is_none() || known.is_none() || *known == new;
     if new.is_some() {
         *known = new;
@@ -76,11 +76,11 @@ mod tests {
 
     #[test]
     fn records() {
-        let parsed = Records::parse(b"30 mtime=1700000000.123456789\n10 path=a\n10 path=b\n11 size=42\n");
-        assert_eq!(parsed, Ok(Records { path: Some(b"b".to_vec()), link: None, size: Some(42) }));
+        let parsed = PaxRecords::parse(b"30 mtime=1700000000.123456789\n10 path=a\n10 path=b\n11 size=42\n");
+        assert_eq!(parsed, Ok(PaxRecords { path: Some(b"b".to_vec()), link: None, size: Some(42) }));
         assert_eq!(
-            Records::parse(b"12 path=a\nb\n"),
-            Ok(Records { path: Some(b"a\nb".to_vec()), ..Records::default() })
+            PaxRecords::parse(b"12 path=a\nb\n"),
+            Ok(PaxRecords { path: Some(b"a\nb".to_vec()), ..PaxRecords::default() })
         );
         for malformed in [
             &b"x"[..],
@@ -99,7 +99,7 @@ mod tests {
             b"29 size=99999999999999999999\n",
             b"27 GNU.sparse.name=somename\n",
         ] {
-            assert!(Records::parse(malformed).is_err(), "{}", malformed.escape_ascii());
+            assert!(PaxRecords::parse(malformed).is_err(), "{}", malformed.escape_ascii());
         }
     }
 }

@@ -10,14 +10,14 @@ use super::{ArchiveError, OVERHEAD_BYTES, REPO_OVERHEAD_BYTES, REPO_REST_BYTES, 
 
 /// The part of an archive that is published.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Root {
+pub enum PublishRoot {
     /// The whole archive.
     Archive,
     /// A folder of a repository whose archive has everything under one folder (`owner-name-sha/`).
     Repository(Directory),
 }
 
-impl Root {
+impl PublishRoot {
     pub(super) fn tarball_bytes(&self) -> u64 {
         match self {
             Self::Archive => UPLOAD_BYTES,
@@ -40,7 +40,7 @@ impl Root {
     }
 
     /// Returns the error message for exceeding [`Self::rest_bytes`].
-    pub(super) fn too_much_else(&self) -> String {
+    pub(super) fn too_large_message(&self) -> String {
         let limit = size(self.rest_bytes());
         match self {
             Self::Archive => format!("the archive has more than {limit} of files that are not published"),
@@ -65,7 +65,7 @@ impl Root {
     }
 
     /// Returns the error message for an archive without files to publish.
-    pub(super) fn nothing(&self) -> String {
+    pub(super) fn no_files_message(&self) -> String {
         match self {
             Self::Archive => "the archive holds no file".to_owned(),
             Self::Repository(directory) if directory.segments().next().is_none() => {
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     fn published(directory: &str, path: &str) -> Option<String> {
-        Root::Repository(directory.parse().unwrap()).published(path).unwrap().map(str::to_owned)
+        PublishRoot::Repository(directory.parse().unwrap()).published(path).unwrap().map(str::to_owned)
     }
 
     #[test]
@@ -95,11 +95,11 @@ mod tests {
         {
             assert_eq!(published("site/public", other), None, "{other}");
         }
-        assert_eq!(Root::Archive.published("a/b").unwrap(), Some("a/b"));
+        assert_eq!(PublishRoot::Archive.published("a/b").unwrap(), Some("a/b"));
     }
 
     #[test]
     fn files_beside_the_top_folder_are_refused() {
-        assert!(Root::Repository(Directory::root()).published("stray").is_err());
+        assert!(PublishRoot::Repository(Directory::root()).published("stray").is_err());
     }
 }

@@ -8,13 +8,13 @@ use std::io::{self, Read};
 use tar::{Archive, Entry, Header};
 
 use super::{
-    ArchiveError, Body, METADATA_BYTES, Member, OVERHEAD_BYTES, Visit,
-    blocks::{Blocks, Progress},
-    decode::Decoder,
-    header::{self, BLOCK, Kind},
-    inventory::Inventory,
+    ArchiveError, ArchiveMember, METADATA_BYTES, MemberBody, MemberVisitor, OVERHEAD_BYTES,
+    blocks::{TarBlocks, TarProgress},
+    decode::UploadDecoder,
+    header::{self, BLOCK, TarEntryKind},
+    inventory::ArchiveInventory,
     path::shown,
-    pax::{Records, announce},
+    pax::{PaxRecords, set_once},
 };
 use crate::WriteError;
 
@@ -22,15 +22,15 @@ const REST_CHUNK: usize = 16 * 1024;
 
 /// Extended headers that precede an entry.
 #[derive(Default)]
-struct Extras {
-    pax: Option<Records>,
+struct ExtendedHeaders {
+    pax: Option<PaxRecords>,
     long_name: Option<Vec<u8>>,
     long_link: Option<Vec<u8>>,
     /// Whether two of them contradict each other.
     disagree: bool,
 }
 
-impl Extras {
+impl ExtendedHeaders {
     fn is_empty(&self) -> bool {
         self.pax.is_none() && self.long_name.is_none() && self.long_link.is_none()
     }
@@ -38,37 +38,37 @@ impl Extras {
     /// Sets the name. A replaced name is still validated, because another program may use it.
     fn name(&mut self, name: Vec<u8>) -> Result<(), ArchiveError> {
         let before = self.long_name.clone();
-        if !announce(&mut self.long_name, Some(name)) {
+        if !set_once(&mut self.long_name, Some(name)) {
             self.disagree = true;
-            judge_replaced(before)?;
+            validate_replaced(before)?;
         }
         Ok(())
     }
 
-    fn records(&mut self, records: Records) -> Result<(), ArchiveError> {
+    fn records(&mut self, records: PaxRecords) -> Result<(), ArchiveError> {
         let pax = self.pax.get_or_insert_default();
         let before = pax.path.clone();
         if !pax.merge(records) {
             self.disagree = true;
-            judge_replaced(before)?;
+            validate_replaced(before)?;
         }
         Ok(())
     }
 }
 
-fn judge_replaced(name: Option<Vec<u8>>) -> Result<(), ArchiveError> {
-    name.filter(|name| !name.is_empty()).map_or(Ok(()), |name| Inventory::pass(&name))
+fn validate_replaced(name: Option<Vec<u8>>) -> Result<(), ArchiveError> {
+    name.filter(|name| !name.is_empty()).map_or(Ok(()), |name| ArchiveInventory::check_path(&name))
 }
 
 /// Reads the archive to its end and adds its entries to the inventory.
 pub(super) fn read<R: Read>(
-    decoder: Decoder<R>,
-    inventory: &mut Inventory,
-    visit: &mut Visit<'_>,
+    decoder: UploadDecoder<R>,
+    inventory: &mut ArchiveInventory,
+    visit: &mut MemberVisitor<'_>,
 ) -> Result<(), WriteError> {
-    let progress = Progress::default();
-    let mut archive = Archive::new(Blocks::new(decoder, &progress, OVERHEAD_BYTES));
-    let mut extras = Extras::default();
+    let progress = TarProgress::default();
+    let mut archive = Archive::new(TarBlocks::new(decoder, &progress, OVERHEAD_BYTES));
+    let mut extras = ExtendedHeaders::default();
     for entry in archive.entries().map_err(cause)?.raw(true) {
         let mut entry = entry.map_err(cause)?;
         inventory.count_overhead(BLOCK as u64)?;
@@ -97,7 +97,7 @@ pub(super) fn read<R: Read>(
 }
 
 /// Fails if the archive ends after an extended header without an entry.
-fn check_announced(extras: &Extras) -> Result<(), ArchiveError> {
+fn check_announced(extras: &ExtendedHeaders) -> Result<(), ArchiveError> {
     if extras.is_empty() {
         return Ok(());
     }
@@ -105,65 +105,67 @@ fn check_announced(extras: &Extras) -> Result<(), ArchiveError> {
 }
 
 fn read_entry<R: Read>(
-    entry: &mut Entry<'_, Blocks<'_, R>>,
-    progress: &Progress,
-    extras: &mut Extras,
-    inventory: &mut Inventory,
-    visit: &mut Visit<'_>,
+    entry: &mut Entry<'_, TarBlocks<'_, R>>,
+    progress: &TarProgress,
+    extras: &mut ExtendedHeaders,
+    inventory: &mut ArchiveInventory,
+    visit: &mut MemberVisitor<'_>,
 ) -> Result<(), WriteError> {
     let header = entry.header().clone();
-    let kind = Kind::of(&header);
+    let kind = TarEntryKind::from_header(&header);
     match kind {
-        Kind::Pax => {
-            let records = Records::parse(&metadata(entry, inventory)?)?;
+        TarEntryKind::Pax => {
+            let records = PaxRecords::parse(&metadata(entry, inventory)?)?;
             extras.records(records)?;
             progress.announced.set(extras.pax.as_ref().and_then(|pax| pax.size));
         }
-        Kind::LongName => extras.name(long_name(entry, inventory)?)?,
-        Kind::LongLink => extras.disagree |= !announce(&mut extras.long_link, Some(long_name(entry, inventory)?)),
-        Kind::PaxGlobal => {
-            if Records::parse(&metadata(entry, inventory)?)? != Records::default() {
+        TarEntryKind::LongName => extras.name(long_name(entry, inventory)?)?,
+        TarEntryKind::LongLink => {
+            extras.disagree |= !set_once(&mut extras.long_link, Some(long_name(entry, inventory)?))
+        }
+        TarEntryKind::PaxGlobal => {
+            if PaxRecords::parse(&metadata(entry, inventory)?)? != PaxRecords::default() {
                 return Err(ArchiveError::invalid("a global PAX header names or sizes the files after it").into());
             }
         }
         _ => {
-            let (raw, link, agree) = names(&header, std::mem::take(extras))?;
-            let kind = if kind == Kind::File && header.as_bytes()[156] == 0 && raw.ends_with(b"/") {
-                Kind::Listing
+            let (raw, link, agree) = entry_names(&header, std::mem::take(extras))?;
+            let kind = if kind == TarEntryKind::File && header.as_bytes()[156] == 0 && raw.ends_with(b"/") {
+                TarEntryKind::Listing
             } else {
                 kind
             };
-            if !agree && matches!(kind, Kind::File | Kind::HardLink) {
+            if !agree && matches!(kind, TarEntryKind::File | TarEntryKind::HardLink) {
                 return Err(ArchiveError::invalid(format!("two extended headers of {} differ", shown(&raw))).into());
             }
             match kind {
-                Kind::HardLink => {
+                TarEntryKind::HardLink => {
                     if let Some((path, target)) = inventory.enter_link(&raw, &link)? {
                         let must_repeat = inventory.is_past_end();
-                        visit(Member::Link { path: &path, target: &target, must_repeat })?;
+                        visit(ArchiveMember::Link { path: &path, target: &target, must_repeat })?;
                     }
                 }
-                Kind::Folder => Inventory::pass(&raw)?,
-                Kind::Symlink => inventory.enter_symlink(&raw)?,
-                Kind::Special => inventory.enter_special(&raw)?,
-                Kind::Listing => {
-                    Inventory::pass(&raw)?;
+                TarEntryKind::Folder => ArchiveInventory::check_path(&raw)?,
+                TarEntryKind::Symlink => inventory.enter_symlink(&raw)?,
+                TarEntryKind::Special => inventory.enter_special(&raw)?,
+                TarEntryKind::Listing => {
+                    ArchiveInventory::check_path(&raw)?;
                     skip(entry, inventory)?;
                 }
-                Kind::Sparse => {
+                TarEntryKind::Sparse => {
                     return Err(refused(
                         &raw,
                         "a sparse file; make the archive without `--sparse`, or with bsdtar by `--no-read-sparse`",
                     ));
                 }
-                Kind::Unknown(kind) => {
+                TarEntryKind::Unknown(kind) => {
                     return Err(refused(&raw, &format!("of the unknown kind `{}`", kind.escape_ascii())));
                 }
                 _ => {
                     let size = entry.size();
                     let mut file = inventory.enter(&raw)?;
                     inventory.count_overhead(size.next_multiple_of(BLOCK as u64) - size)?;
-                    Body { source: entry, cause, inventory, file: &mut file }.visit(visit)?;
+                    MemberBody { source: entry, cause, inventory, file: &mut file }.visit(visit)?;
                     inventory.keep(file);
                 }
             }
@@ -173,14 +175,14 @@ fn read_entry<R: Read>(
 }
 
 /// Returns an entry's path, its link target, and whether all its extended headers agree.
-fn names(header: &Header, extras: Extras) -> Result<(Vec<u8>, Vec<u8>, bool), ArchiveError> {
-    let Extras { pax, long_name, long_link, disagree } = extras;
-    let Records { mut path, mut link, .. } = pax.unwrap_or_default();
+fn entry_names(header: &Header, extras: ExtendedHeaders) -> Result<(Vec<u8>, Vec<u8>, bool), ArchiveError> {
+    let ExtendedHeaders { pax, long_name, long_link, disagree } = extras;
+    let PaxRecords { mut path, mut link, .. } = pax.unwrap_or_default();
     let before = path.clone();
-    let (path_agrees, link_agrees) = (announce(&mut path, long_name), announce(&mut link, long_link));
+    let (path_agrees, link_agrees) = (set_once(&mut path, long_name), set_once(&mut link, long_link));
     let agree = path_agrees && link_agrees && !disagree;
     if !agree {
-        judge_replaced(before)?;
+        validate_replaced(before)?;
     }
     let path = path.map_or_else(|| header::path(header), Ok)?;
     let link = link.or_else(|| header.link_name_bytes().map(std::borrow::Cow::into_owned));
@@ -188,7 +190,7 @@ fn names(header: &Header, extras: Extras) -> Result<(Vec<u8>, Vec<u8>, bool), Ar
 }
 
 /// Reads the body of a GNU entry that names the next entry.
-fn long_name(entry: &mut impl Read, inventory: &mut Inventory) -> Result<Vec<u8>, WriteError> {
+fn long_name(entry: &mut impl Read, inventory: &mut ArchiveInventory) -> Result<Vec<u8>, WriteError> {
     let mut name = metadata(entry, inventory)?;
     // GNU tar ends the name with one NUL, others fill the block. A NUL within the name stays and is rejected later.
     name.truncate(name.iter().rposition(|&b| b != 0).map_or(0, |last| last + 1));
@@ -196,7 +198,7 @@ fn long_name(entry: &mut impl Read, inventory: &mut Inventory) -> Result<Vec<u8>
 }
 
 /// Reads the body of an entry that describes the next entry.
-fn metadata(entry: &mut impl Read, inventory: &mut Inventory) -> Result<Vec<u8>, WriteError> {
+fn metadata(entry: &mut impl Read, inventory: &mut ArchiveInventory) -> Result<Vec<u8>, WriteError> {
     let mut text = Vec::new();
     entry.take(METADATA_BYTES + 1).read_to_end(&mut text).map_err(cause)?;
     if text.len() as u64 > METADATA_BYTES {
@@ -206,7 +208,7 @@ fn metadata(entry: &mut impl Read, inventory: &mut Inventory) -> Result<Vec<u8>,
     Ok(text)
 }
 
-fn skip(entry: &mut impl Read, inventory: &mut Inventory) -> Result<(), WriteError> {
+fn skip(entry: &mut impl Read, inventory: &mut ArchiveInventory) -> Result<(), WriteError> {
     let mut skipped = [0; 8 * BLOCK];
     loop {
         let read = entry.read(&mut skipped).map_err(cause)?;

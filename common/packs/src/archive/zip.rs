@@ -15,10 +15,10 @@ use rawzip::{
 };
 
 use super::{
-    ArchiveError, Body, Visit, codepage,
-    inventory::{Entered, Inventory},
-    layout::{self, Part},
-    path::{self, Names, shown},
+    ArchiveError, MemberBody, MemberVisitor, codepage,
+    inventory::{ArchiveInventory, EnteredFile},
+    layout::{self, ZipPart},
+    path::{self, PathKind, shown},
 };
 use crate::{StoreError, WriteError};
 
@@ -41,20 +41,20 @@ const VOLUME_LABEL: u32 = 0x08;
 pub(super) fn read(
     upload: impl ReaderAt,
     len: u64,
-    inventory: &mut Inventory,
-    visit: &mut Visit<'_>,
+    inventory: &mut ArchiveInventory,
+    visit: &mut MemberVisitor<'_>,
 ) -> Result<(), WriteError> {
     let mut record = vec![0; MAX_CENTRAL_DIRECTORY_RECORD_SIZE];
     let archive = ZipLocator::new().locate_in_reader(upload, &mut record, len).map_err(|(_, error)| broken(error))?;
     layout::check_end(&archive, len)?;
-    let Directory { is_in_order, separator } = check_directory(&archive, &mut record, inventory)?;
+    let ZipDirectory { is_in_order, separator } = check_directory(&archive, &mut record, inventory)?;
     let mut local = vec![0; MAX_CENTRAL_DIRECTORY_RECORD_SIZE];
     let mut entries = archive.entries(&mut record);
     while let Some(record) = entries.next_entry().map_err(broken)? {
         let entry = archive.get_entry(record.wayfinder()).map_err(broken)?;
         let local = entry.local_header(&mut local).map_err(broken)?;
         let file = enter(&record, &local, separator, inventory)?;
-        if !is_in_order && file.is_published && inventory.has(&file.path) {
+        if !is_in_order && file.is_published && inventory.has_file(&file.path) {
             let path = shown(file.path.as_bytes());
             let why = format!("the zip archive holds {path} twice, and programs differ in which comes last");
             return Err(ArchiveError::invalid(why).into());
@@ -64,7 +64,7 @@ pub(super) fn read(
     Ok(())
 }
 
-struct Directory {
+struct ZipDirectory {
     /// Whether the entries are stored in directory order.
     is_in_order: bool,
     separator: u8,
@@ -74,8 +74,8 @@ struct Directory {
 fn check_directory<R: ReaderAt>(
     archive: &ZipArchive<R>,
     record: &mut [u8],
-    inventory: &mut Inventory,
-) -> Result<Directory, WriteError> {
+    inventory: &mut ArchiveInventory,
+) -> Result<ZipDirectory, WriteError> {
     let (mut has_slash, mut is_all_dos) = (false, true);
     let mut parts = Vec::new();
     let mut len = 0;
@@ -98,7 +98,7 @@ fn check_directory<R: ReaderAt>(
             let path = shown(record.file_path().as_bytes());
             return Err(ArchiveError::invalid(format!("the zip archive has no room for {path}")).into());
         }
-        parts.push(Part {
+        parts.push(ZipPart {
             start: record.local_header_offset(),
             end,
             crc: record.crc32(),
@@ -111,7 +111,7 @@ fn check_directory<R: ReaderAt>(
     layout::check_parts(archive, &mut parts)?;
     // Windows PowerShell's `Compress-Archive` writes backslashes, which unzip and bsdtar read as slashes here.
     let separator = if is_all_dos && !has_slash { b'\\' } else { b'/' };
-    Ok(Directory { is_in_order, separator })
+    Ok(ZipDirectory { is_in_order, separator })
 }
 
 /// Validates the metadata of an entry and adds it to the inventory.
@@ -119,14 +119,14 @@ fn enter(
     record: &ZipFileHeaderRecord<'_>,
     local: &ZipLocalFileHeader<'_>,
     separator: u8,
-    inventory: &mut Inventory,
-) -> Result<Entered, ArchiveError> {
+    inventory: &mut ArchiveInventory,
+) -> Result<EnteredFile, ArchiveError> {
     let raw = record.file_path().as_bytes();
     if record.flags().is_encrypted() || record.flags().is_masked() {
         let why = format!("{} is encrypted; make the archive without a password", shown(raw));
         return Err(ArchiveError::invalid(why));
     }
-    if !agree(record, local) {
+    if !headers_agree(record, local) {
         return Err(contradiction(raw));
     }
     let method = record.compression_method();
@@ -140,31 +140,31 @@ fn enter(
     if separator != b'/' {
         name.iter_mut().filter(|byte| **byte == separator).for_each(|byte| *byte = b'/');
     }
-    let passed = Entered { path: shown(&name), is_published: false, bytes: 0 };
+    let passed = EnteredFile { path: shown(&name), is_published: false, bytes: 0 };
     match kind(record)? {
-        EntryKind::File if separator == b'/' || !name.ends_with(b"/") => {
+        ZipEntryKind::File if separator == b'/' || !name.ends_with(b"/") => {
             let file = inventory.enter(&name)?;
             if is_foreign {
                 inventory.note_foreign_name(&file.path);
             }
             Ok(file)
         }
-        EntryKind::Symlink => {
+        ZipEntryKind::Symlink => {
             inventory.enter_symlink(&name)?;
             Ok(passed)
         }
-        EntryKind::Special => {
+        ZipEntryKind::Special => {
             inventory.enter_special(&name)?;
             Ok(passed)
         }
-        EntryKind::File | EntryKind::Folder => {
-            Inventory::pass(&name)?;
+        ZipEntryKind::File | ZipEntryKind::Folder => {
+            ArchiveInventory::check_path(&name)?;
             Ok(passed)
         }
     }
 }
 
-enum EntryKind {
+enum ZipEntryKind {
     File,
     Folder,
     Symlink,
@@ -172,7 +172,7 @@ enum EntryKind {
 }
 
 /// Returns whether an entry's local header agrees with the directory.
-fn agree(record: &ZipFileHeaderRecord<'_>, local: &ZipLocalFileHeader<'_>) -> bool {
+fn headers_agree(record: &ZipFileHeaderRecord<'_>, local: &ZipLocalFileHeader<'_>) -> bool {
     let is_same =
         |local: u64, said: u64, is_behind: bool| local == said || is_behind && matches!(local, 0 | 0xffff_ffff);
     // Only streamed files have their sizes after their data.
@@ -191,9 +191,9 @@ fn contradiction(name: &[u8]) -> ArchiveError {
 }
 
 /// Returns the kind of an entry, if all programs agree on it.
-fn kind(record: &ZipFileHeaderRecord<'_>) -> Result<EntryKind, ArchiveError> {
+fn kind(record: &ZipFileHeaderRecord<'_>) -> Result<ZipEntryKind, ArchiveError> {
     if record.is_dir() {
-        return Ok(EntryKind::Folder);
+        return Ok(ZipEntryKind::Folder);
     }
     let system = record.version_made_by().creator_system();
     let is_dos = matches!(system, CreatorSystem::FAT | CreatorSystem::NTFS | CreatorSystem::MVS | CreatorSystem::VFAT);
@@ -206,9 +206,9 @@ fn kind(record: &ZipFileHeaderRecord<'_>) -> Result<EntryKind, ArchiveError> {
         return Err(contradiction(record.file_path().as_bytes()));
     }
     match kind {
-        0 | REGULAR if !is_unix || matches!(said, 0 | REGULAR) => Ok(EntryKind::File),
-        SYMLINK => Ok(EntryKind::Symlink),
-        special if SPECIAL.contains(&special) && record.uncompressed_size_hint() == 0 => Ok(EntryKind::Special),
+        0 | REGULAR if !is_unix || matches!(said, 0 | REGULAR) => Ok(ZipEntryKind::File),
+        SYMLINK => Ok(ZipEntryKind::Symlink),
+        special if SPECIAL.contains(&special) && record.uncompressed_size_hint() == 0 => Ok(ZipEntryKind::Special),
         // A device with content, or an unknown kind: most programs ignore the accidental mode and read a file.
         _ => Err(contradiction(record.file_path().as_bytes())),
     }
@@ -217,17 +217,17 @@ fn kind(record: &ZipFileHeaderRecord<'_>) -> Result<EntryKind, ArchiveError> {
 fn read_body<R: ReaderAt>(
     record: &ZipFileHeaderRecord<'_>,
     entry: &ZipEntry<'_, R>,
-    mut file: Entered,
-    inventory: &mut Inventory,
-    visit: &mut Visit<'_>,
+    mut file: EnteredFile,
+    inventory: &mut ArchiveInventory,
+    visit: &mut MemberVisitor<'_>,
 ) -> Result<(), WriteError> {
     if record.compression_method() == CompressionMethod::STORE {
         let mut source = entry.verifying_reader(entry.reader());
-        Body { source: &mut source, cause, inventory, file: &mut file }.visit(visit)?;
+        MemberBody { source: &mut source, cause, inventory, file: &mut file }.visit(visit)?;
     } else if record.compressed_size_hint() > 0 || file.is_published {
         let mut deflate = DeflateDecoder::new(BufReader::with_capacity(READ_BYTES, entry.reader()));
         let mut source = entry.verifying_reader(&mut deflate);
-        Body { source: &mut source, cause, inventory, file: &mut file }.visit(visit)?;
+        MemberBody { source: &mut source, cause, inventory, file: &mut file }.visit(visit)?;
         // A program that does not know the size in advance would read the remaining bytes.
         if deflate.total_in() != record.compressed_size_hint() {
             return Err(contradiction(record.file_path().as_bytes()).into());
@@ -262,7 +262,7 @@ fn name(record: &ZipFileHeaderRecord<'_>, local: &ZipLocalFileHeader<'_>) -> Res
     }
     let decoded = codepage::decode(raw).into_bytes();
     // Programs that ignore the extra field use this name.
-    path::judge(&decoded, Names::Folder)?;
+    path::validate(&decoded, PathKind::Folder)?;
     match unicode {
         Some(name) if name.ends_with(b"/") == raw.ends_with(b"/") => Ok(name.to_vec()),
         Some(_) => Err(contradiction(raw)),

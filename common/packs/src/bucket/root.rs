@@ -4,13 +4,13 @@ use domain::DeploymentId;
 use futures_util::StreamExt as _;
 use object_store::{ObjectStore as _, ObjectStoreExt as _, path::Path};
 
-use super::{Bucket, found_or_absent, pack_of, put_error};
+use super::{PackBucket, ignore_missing, parse_pack_id, put_error};
 use crate::StoreError;
 
 /// Objects listed per requested pack: a pack has two.
 const OBJECTS_OF_PACK: usize = 2;
 
-impl Bucket {
+impl PackBucket {
     fn root_path(&self, name: &str) -> Path {
         let mut parts: Vec<_> = self.deployments.parts().collect();
         parts.pop();
@@ -22,7 +22,7 @@ impl Bucket {
         match self.s3.get(&self.root_path(name)).await {
             Ok(found) if found.meta.size > most => Err(StoreError::Damaged(format!("{name} is too large"))),
             Ok(found) => Ok(Some(found.bytes().await?.into())),
-            Err(error) => found_or_absent(error).map(|()| None),
+            Err(error) => ignore_missing(error).map(|()| None),
         }
     }
 
@@ -34,7 +34,7 @@ impl Bucket {
     pub(crate) async fn delete_root(&self, name: &str) -> Result<(), StoreError> {
         match self.s3.delete(&self.root_path(name)).await {
             Ok(()) => Ok(()),
-            Err(error) => found_or_absent(error),
+            Err(error) => ignore_missing(error),
         }
     }
 
@@ -43,7 +43,7 @@ impl Bucket {
         let mut objects = self.s3.list(Some(&self.deployments)).take(most.saturating_mul(OBJECTS_OF_PACK));
         let mut packs: Vec<DeploymentId> = Vec::new();
         while let Some(object) = objects.next().await {
-            let Some(id) = pack_of(&object?) else { continue };
+            let Some(id) = parse_pack_id(&object?) else { continue };
             if packs.last() != Some(&id) {
                 packs.push(id);
             }

@@ -7,7 +7,7 @@ use domain::{DeploymentId, Timestamp};
 use futures_util::TryStreamExt as _;
 use object_store::{ObjectStore as _, ObjectStoreExt as _, path::Path};
 
-use super::{Bucket, StoreError, found_or_absent, head, modified_at, pack_of, put_error};
+use super::{PackBucket, StoreError, head, ignore_missing, modified_at, parse_pack_id, put_error};
 use crate::trash::{StoredPack, TrashedPack};
 
 /// The object that is written to learn the server's time.
@@ -15,14 +15,14 @@ const CLOCK: &str = ".clock";
 /// Sorts after the objects of a pack and before those of the next pack.
 const AFTER_PACK: &str = "z";
 
-struct Objects {
+struct PackObjects {
     id: DeploymentId,
     written_at: Timestamp,
     manifest_at: Option<Timestamp>,
     bytes: u64,
 }
 
-impl Bucket {
+impl PackBucket {
     pub(crate) async fn now(&self) -> Result<Timestamp, StoreError> {
         let clock = self.trash.clone().join(CLOCK);
         self.s3.put(&clock, bytes::Bytes::new().into()).await.map_err(put_error)?;
@@ -77,7 +77,7 @@ impl Bucket {
         match self.s3.copy(&from.clone().join("data"), &to.clone().join("data")).await {
             // A damaged pack is moved without its missing data.
             Ok(()) => {}
-            Err(error) => found_or_absent(error)?,
+            Err(error) => ignore_missing(error)?,
         }
         self.s3.copy(&from.clone().join("manifest"), &to.join("manifest")).await?;
         self.delete(&from.clone().join("manifest")).await?;
@@ -97,14 +97,14 @@ impl Bucket {
         folder: &Path,
         after: Option<&DeploymentId>,
         most: usize,
-    ) -> Result<Vec<Objects>, StoreError> {
+    ) -> Result<Vec<PackObjects>, StoreError> {
         let mut objects = match after {
             Some(id) => self.s3.list_with_offset(Some(folder), &folder.clone().join(id.as_str()).join(AFTER_PACK)),
             None => self.s3.list(Some(folder)),
         };
-        let mut packs: Vec<Objects> = Vec::new();
+        let mut packs: Vec<PackObjects> = Vec::new();
         while let Some(object) = objects.try_next().await? {
-            let Some(id) = pack_of(&object) else { continue };
+            let Some(id) = parse_pack_id(&object) else { continue };
             let at = modified_at(&object);
             let manifest_at = (object.location.filename() == Some("manifest")).then_some(at);
             let is_full = packs.len() == most;
@@ -116,7 +116,7 @@ impl Bucket {
                     last.bytes += object.size;
                 }
                 _ if is_full => break,
-                _ => packs.push(Objects { id, written_at: at, manifest_at, bytes: object.size }),
+                _ => packs.push(PackObjects { id, written_at: at, manifest_at, bytes: object.size }),
             }
         }
         Ok(packs)

@@ -19,18 +19,18 @@ const CHUNK_BYTES: usize = 64 * 1024;
 const FEWEST_DIGITS: usize = 8;
 
 /// Compares names with content hashes within a byte budget.
-pub(in super::super) struct Verified<'d> {
+pub(in super::super) struct ContentVerifier<'d> {
     data: &'d File,
     bytes_left: u64,
 }
 
-impl<'d> Verified<'d> {
+impl<'d> ContentVerifier<'d> {
     pub(in super::super) fn new(data: &'d File) -> Self {
         Self { data, bytes_left: HASHED_BYTES }
     }
 
     /// Returns whether the MD5, SHA-1 or SHA-256 of the content at `span` begins with the hexadecimal `digits`.
-    pub(super) fn is_hash_of(&mut self, digits: &str, span: Span) -> io::Result<bool> {
+    pub(super) fn is_hash_prefix(&mut self, digits: &str, span: Span) -> io::Result<bool> {
         if digits.len() < FEWEST_DIGITS || span.len > self.bytes_left {
             return Ok(false);
         }
@@ -52,7 +52,7 @@ impl<'d> Verified<'d> {
 
     /// Reads the content at `span` in chunks until `take` returns `false`.
     pub(super) fn read(&self, span: Span, mut take: impl FnMut(&[u8]) -> bool) -> io::Result<()> {
-        let mut body = Body { data: self.data, span };
+        let mut body = ContentReader { data: self.data, span };
         let mut chunk = vec![0; CHUNK_BYTES];
         loop {
             let read = body.read(&mut chunk)?;
@@ -63,12 +63,12 @@ impl<'d> Verified<'d> {
     }
 }
 
-struct Body<'d> {
+struct ContentReader<'d> {
     data: &'d File,
     span: Span,
 }
 
-impl io::Read for Body<'_> {
+impl io::Read for ContentReader<'_> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let most = usize::try_from(self.span.len).unwrap_or(usize::MAX).min(buf.len());
         let read = self.data.read_at(&mut buf[..most], self.span.offset)?;

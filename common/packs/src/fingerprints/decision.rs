@@ -11,9 +11,9 @@ use std::{
 };
 
 use super::{
-    content::Verified,
-    names::{Alphabet, BUNDLE_STEMS, Candidate, Class, Generator, Place, Strength},
-    references::Search,
+    content::ContentVerifier,
+    names::{AssetClass, BUNDLE_STEMS, HashAlphabet, HashCandidate, HashPosition, HashStrength, SiteGenerator},
+    references::TokenSearch,
     words,
 };
 use crate::Span;
@@ -37,30 +37,30 @@ const CODE_FOLDERS: [&str; 2] = ["js", "css"];
 const SEARCHED_BYTES: u64 = 64 * 1024 * 1024;
 
 #[derive(Debug, Clone, Copy)]
-pub(in super::super) struct Source<'p> {
+pub(in super::super) struct SiteFile<'p> {
     pub(in super::super) path: &'p str,
     pub(in super::super) span: Span,
 }
 
 /// Finds the fingerprinted files of a site.
-pub(in super::super) struct Fingerprints<'p> {
-    files: Vec<Source<'p>>,
+pub(in super::super) struct FingerprintFinder<'p> {
+    files: Vec<SiteFile<'p>>,
     /// Candidates with their indices in `files`.
-    candidates: Vec<(usize, Candidate<'p>)>,
+    candidates: Vec<(usize, HashCandidate<'p>)>,
 }
 
 /// The form in which a generator writes its hashes.
 #[derive(PartialEq, Eq, Hash, Clone, Copy)]
-struct Form {
+struct HashForm {
     /// `None` if the length alone suffices.
-    place: Option<Place>,
+    place: Option<HashPosition>,
     len: usize,
-    alphabet: Alphabet,
+    alphabet: HashAlphabet,
 }
 
 /// The names of one form in one folder.
 #[derive(Default, Clone, Copy)]
-struct Tally {
+struct FormTally {
     /// Names whose hash has no other reading.
     strong: usize,
     /// The strong names that prove a generator.
@@ -69,36 +69,36 @@ struct Tally {
 
 /// The forms of a site's hashes, by folder.
 #[derive(Default)]
-struct Forms<'p> {
-    code: HashMap<(&'p str, Form), Tally>,
+struct SiteHashForms<'p> {
+    code: HashMap<(&'p str, HashForm), FormTally>,
     /// Pictures, fonts, audio and video.
-    media: HashMap<(&'p str, Form), Tally>,
+    media: HashMap<(&'p str, HashForm), FormTally>,
     /// The number of scripts and styles with hashes in the whole site.
-    counts: HashMap<Form, usize>,
+    counts: HashMap<HashForm, usize>,
     has_expo: bool,
 }
 
-impl<'p> Fingerprints<'p> {
+impl<'p> FingerprintFinder<'p> {
     /// Finds the candidates among the names of `files`.
-    pub(in super::super) fn new(files: Vec<Source<'p>>) -> Self {
+    pub(in super::super) fn new(files: Vec<SiteFile<'p>>) -> Self {
         let candidates =
-            files.iter().enumerate().filter_map(|(at, file)| Some((at, Candidate::find(file.path)?))).collect();
+            files.iter().enumerate().filter_map(|(at, file)| Some((at, HashCandidate::find(file.path)?))).collect();
         Self { files, candidates }
     }
 
     /// Returns the paths of the fingerprinted files, reading file contents as needed.
-    pub(in super::super) fn decide(&self, mut content: Verified<'_>) -> io::Result<HashSet<&'p str>> {
+    pub(in super::super) fn decide(&self, mut content: ContentVerifier<'_>) -> io::Result<HashSet<&'p str>> {
         if self.candidates.is_empty() {
             return Ok(HashSet::new());
         }
         let is_referenced = self.find_references(&content)?;
         let referenced = || self.candidates.iter().zip(&is_referenced).filter(|(_, is)| **is).map(|(found, _)| found);
-        let forms = Forms::of(referenced().map(|(_, candidate)| candidate));
+        let forms = SiteHashForms::from_candidates(referenced().map(|(_, candidate)| candidate));
         let mut fingerprinted = HashSet::new();
         for (at, candidate) in referenced() {
-            let Source { path, span } = self.files[*at];
+            let SiteFile { path, span } = self.files[*at];
             let is_hash = forms.accept(candidate)
-                || (candidate.alphabet == Alphabet::Hex && content.is_hash_of(candidate.hash, span)?);
+                || (candidate.alphabet == HashAlphabet::Hex && content.is_hash_prefix(candidate.hash, span)?);
             if is_hash {
                 fingerprinted.insert(path);
             }
@@ -115,19 +115,19 @@ impl<'p> Fingerprints<'p> {
     }
 
     /// Returns for each candidate whether another file of the site refers to it.
-    fn find_references(&self, content: &Verified<'_>) -> io::Result<Vec<bool>> {
+    fn find_references(&self, content: &ContentVerifier<'_>) -> io::Result<Vec<bool>> {
         let tokens: Vec<&str> = self.candidates.iter().map(|(_, candidate)| candidate.token).collect();
         let mut own: HashMap<Span, Vec<usize>> = HashMap::new();
         for (token, (at, _)) in self.candidates.iter().enumerate() {
             own.entry(self.files[*at].span).or_default().push(token);
         }
-        let mut search = Search::new(&tokens);
+        let mut search = TokenSearch::new(&tokens);
         let mut seen = HashSet::new();
         let mut sources: Vec<_> = self.files.iter().filter_map(|file| Some((weight(file.path)?, file))).collect();
         // A runtime or a manifest names everything in one place; pages repeat one another.
         sources.sort_by_key(|(weight, file)| (*weight, file.path.matches('/').count()));
         let mut bytes_left = SEARCHED_BYTES;
-        for (_, Source { span, .. }) in sources {
+        for (_, SiteFile { span, .. }) in sources {
             if search.is_done() {
                 break;
             }
@@ -159,24 +159,24 @@ fn weight(path: &str) -> Option<u8> {
     }
 }
 
-impl<'p> Forms<'p> {
-    fn of<'c>(referenced: impl Iterator<Item = &'c Candidate<'p>> + Clone) -> Self
+impl<'p> SiteHashForms<'p> {
+    fn from_candidates<'c>(referenced: impl Iterator<Item = &'c HashCandidate<'p>> + Clone) -> Self
     where
         'p: 'c,
     {
         let mut forms = Self::default();
-        let strong = referenced.filter(|candidate| candidate.strength == Strength::Strong);
+        let strong = referenced.filter(|candidate| candidate.strength == HashStrength::Strong);
         for candidate in strong.clone() {
-            forms.has_expo |= candidate.exclusive == Some(Generator::Expo);
-            let tallies = if candidate.class == Class::Code { &mut forms.code } else { &mut forms.media };
-            let tally = tallies.entry((candidate.folder, Form::of(candidate))).or_default();
+            forms.has_expo |= candidate.exclusive == Some(SiteGenerator::Expo);
+            let tallies = if candidate.class == AssetClass::Code { &mut forms.code } else { &mut forms.media };
+            let tally = tallies.entry((candidate.folder, HashForm::from_candidate(candidate))).or_default();
             tally.strong += 1;
             tally.proofs += usize::from(proves_generator(candidate));
         }
-        for candidate in strong.filter(|candidate| candidate.class == Class::Code) {
+        for candidate in strong.filter(|candidate| candidate.class == AssetClass::Code) {
             if candidate.exclusive.is_some() || forms.is_code_hash(candidate) {
-                let form = Form::of(candidate);
-                for form in [form, Form { place: None, ..form }] {
+                let form = HashForm::from_candidate(candidate);
+                for form in [form, HashForm { place: None, ..form }] {
                     *forms.counts.entry(form).or_default() += 1;
                 }
             }
@@ -185,99 +185,103 @@ impl<'p> Forms<'p> {
     }
 
     /// Returns the number of scripts and styles of the site whose hashes have the form of `candidate`'s.
-    fn count(&self, place: Option<Place>, candidate: &Candidate<'_>) -> usize {
-        let forms = Form { place, ..Form::of(candidate) }.or_wider();
+    fn count(&self, place: Option<HashPosition>, candidate: &HashCandidate<'_>) -> usize {
+        let forms = HashForm { place, ..HashForm::from_candidate(candidate) }.or_wider();
         forms.map(|form| self.counts.get(&form).copied().unwrap_or_default()).sum()
     }
 
     /// Returns the tally of scripts and styles in `folder` whose hashes have the form of `candidate`'s.
-    fn code_in(&self, folder: &str, candidate: &Candidate<'_>) -> Tally {
-        Form::of(candidate).or_wider().fold(Tally::default(), |sum, form| {
+    fn code_in(&self, folder: &str, candidate: &HashCandidate<'_>) -> FormTally {
+        HashForm::from_candidate(candidate).or_wider().fold(FormTally::default(), |sum, form| {
             let tally = self.code.get(&(folder, form)).copied().unwrap_or_default();
-            Tally { strong: sum.strong + tally.strong, proofs: sum.proofs + tally.proofs }
+            FormTally { strong: sum.strong + tally.strong, proofs: sum.proofs + tally.proofs }
         })
     }
 
     /// Returns whether a strong hash of a script or a style is accepted.
-    fn is_code_hash(&self, candidate: &Candidate<'_>) -> bool {
-        candidate.alphabet == Alphabet::Hex
+    fn is_code_hash(&self, candidate: &HashCandidate<'_>) -> bool {
+        candidate.alphabet == HashAlphabet::Hex
             || self.code_in(candidate.folder, candidate).proofs > 0
             || self.is_beside_code(candidate, &CODE_FOLDERS)
     }
 
     /// Returns whether a sibling folder of `candidate`'s has scripts or styles that prove a generator which sorts its
     /// output: into folders of a common parent, or into the folders named in `sorted`.
-    fn is_beside_code(&self, candidate: &Candidate<'_>, sorted: &[&str]) -> bool {
+    fn is_beside_code(&self, candidate: &HashCandidate<'_>, sorted: &[&str]) -> bool {
         let (parent, name) = split(candidate.folder);
         self.code.iter().any(|((folder, form), tally)| {
             let (other_parent, other) = split(folder);
             tally.proofs >= SEVERAL
                 && parent == other_parent
-                && form.covers(&Form::of(candidate))
+                && form.covers(&HashForm::from_candidate(candidate))
                 && (sorted.contains(&name) && CODE_FOLDERS.contains(&other)
-                    || candidate.class == Class::Code && !parent.is_empty())
+                    || candidate.class == AssetClass::Code && !parent.is_empty())
         })
     }
 
     /// Returns whether enough media files in the folder of `candidate` have random-looking hashes of its form.
-    fn is_among_random(&self, candidate: &Candidate<'_>) -> bool {
-        let tally = self.media.get(&(candidate.folder, Form::of(candidate))).copied().unwrap_or_default();
+    fn is_among_random(&self, candidate: &HashCandidate<'_>) -> bool {
+        let tally =
+            self.media.get(&(candidate.folder, HashForm::from_candidate(candidate))).copied().unwrap_or_default();
         tally.proofs >= SEVERAL && tally.proofs * RANDOM_SHARE >= tally.strong
     }
 
     /// Returns whether the candidate, in a name that the site refers to, is accepted as a hash.
-    fn accept(&self, candidate: &Candidate<'_>) -> bool {
-        let Candidate { place, alphabet, hash, folder, .. } = *candidate;
+    fn accept(&self, candidate: &HashCandidate<'_>) -> bool {
+        let HashCandidate { place, alphabet, hash, folder, .. } = *candidate;
         if candidate.exclusive.is_some() {
             return true;
         }
-        let is_hex = alphabet == Alphabet::Hex;
+        let is_hex = alphabet == HashAlphabet::Hex;
         // `fromJSON.js` is an ordinary name.
-        if place == Place::Whole && !is_hex {
+        if place == HashPosition::Whole && !is_hex {
             return false;
         }
         let is_in = |wanted: &str| folder == wanted || folder.ends_with(&format!("/{wanted}"));
         let beside = self.code_in(folder, candidate);
         match (candidate.class, candidate.strength) {
-            (_, Strength::Written) => false,
-            (Class::Code, Strength::Strong) => self.is_code_hash(candidate),
-            (Class::Code, Strength::Weak) => {
-                let is_react = is_hex && place == Place::Dot && (is_in("static/js") || is_in("static/css"));
-                beside.proofs >= if place == Place::Whole { SEVERAL } else { 1 } || is_react
+            (_, HashStrength::Written) => false,
+            (AssetClass::Code, HashStrength::Strong) => self.is_code_hash(candidate),
+            (AssetClass::Code, HashStrength::Weak) => {
+                let is_react = is_hex && place == HashPosition::Dot && (is_in("static/js") || is_in("static/css"));
+                beside.proofs >= if place == HashPosition::Whole { SEVERAL } else { 1 } || is_react
             }
-            (Class::Media, strength) => {
+            (AssetClass::Media, strength) => {
                 // An MD5 as the whole name may be the hash of an email address (Gravatar).
                 let is_anywhere =
-                    is_hex && hash.len() >= LONG_LENGTH && (place != Place::Whole || hash.len() < MD5_LENGTH);
+                    is_hex && hash.len() >= LONG_LENGTH && (place != HashPosition::Whole || hash.len() < MD5_LENGTH);
                 let is_react = is_hex && is_in("static/media");
-                let is_docusaurus = place == Place::Dash && hash.len() == MD5_LENGTH && is_in("assets/images");
-                let is_expo = self.has_expo && place == Place::Dot && hash.len() == MD5_LENGTH;
+                let is_docusaurus = place == HashPosition::Dash && hash.len() == MD5_LENGTH && is_in("assets/images");
+                let is_expo = self.has_expo && place == HashPosition::Dot && hash.len() == MD5_LENGTH;
                 let is_webpack = is_hex && hash.len() == WEBPACK_LENGTH;
                 let is_known = is_react || is_docusaurus || is_expo || is_webpack;
                 let is_of_site = self.count(Some(place), candidate) > 0;
-                if strength == Strength::Strong {
-                    let is_sorted = is_hex && place == Place::Dot && self.is_beside_code(candidate, &MEDIA_FOLDERS);
+                if strength == HashStrength::Strong {
+                    let is_sorted =
+                        is_hex && place == HashPosition::Dot && self.is_beside_code(candidate, &MEDIA_FOLDERS);
                     is_known
                         || beside.proofs > 0
                         || is_of_site && (is_sorted || self.is_among_random(candidate))
                         || is_anywhere && self.count(None, candidate) > 0
                 } else {
                     let is_of_folder = beside.proofs >= SEVERAL || self.is_among_random(candidate) || is_react;
-                    is_of_site && is_of_folder && (place == Place::Dot || (place == Place::Dash && !is_number(hash)))
+                    is_of_site
+                        && is_of_folder
+                        && (place == HashPosition::Dot || (place == HashPosition::Dash && !is_number(hash)))
                 }
             }
         }
     }
 }
 
-impl Form {
-    fn of(candidate: &Candidate<'_>) -> Self {
+impl HashForm {
+    fn from_candidate(candidate: &HashCandidate<'_>) -> Self {
         Self { place: Some(candidate.place), len: candidate.hash.len(), alphabet: candidate.alphabet }
     }
 
     /// Returns the forms of generators that may have written a hash of this form.
     fn or_wider(self) -> impl Iterator<Item = Self> {
-        let all = [Alphabet::Hex, Alphabet::Base32, Alphabet::Base36, Alphabet::Base64];
+        let all = [HashAlphabet::Hex, HashAlphabet::Base32, HashAlphabet::Base36, HashAlphabet::Base64];
         all.into_iter().map(move |alphabet| Self { alphabet, ..self }).filter(move |form| form.covers(&self))
     }
 
@@ -287,18 +291,18 @@ impl Form {
 }
 
 /// Returns whether a strong name is certain to come from a generator.
-fn proves_generator(candidate: &Candidate<'_>) -> bool {
-    let Candidate { class, place, alphabet, hash, folder, stem, .. } = *candidate;
+fn proves_generator(candidate: &HashCandidate<'_>) -> bool {
+    let HashCandidate { class, place, alphabet, hash, folder, stem, .. } = *candidate;
     let is_default = match alphabet {
-        Alphabet::Hex | Alphabet::Base36 => true,
+        HashAlphabet::Hex | HashAlphabet::Base36 => true,
         // The defaults of Vite and Rollup.
-        Alphabet::Base64 => {
-            place == Place::Dash && stem == "index" && (folder == "assets" || folder.ends_with("/assets"))
+        HashAlphabet::Base64 => {
+            place == HashPosition::Dash && stem == "index" && (folder == "assets" || folder.ends_with("/assets"))
         }
         // esbuild and Angular.
-        Alphabet::Base32 => place == Place::Dash && BUNDLE_STEMS.contains(&stem),
+        HashAlphabet::Base32 => place == HashPosition::Dash && BUNDLE_STEMS.contains(&stem),
     };
-    class == Class::Code && is_default || alphabet == Alphabet::Hex || words::is_random(hash)
+    class == AssetClass::Code && is_default || alphabet == HashAlphabet::Hex || words::is_random(hash)
 }
 
 fn split(folder: &str) -> (&str, &str) {

@@ -6,7 +6,7 @@
 use std::{collections::HashSet, io::Write as _};
 
 use super::{
-    names::{Candidate, Place, Strength},
+    names::{HashCandidate, HashPosition, HashStrength},
     *,
 };
 use crate::Span;
@@ -21,10 +21,10 @@ fn fingerprinted<'p>(paths: &[&'p str]) -> HashSet<&'p str> {
     let mut data = tempfile::tempfile().expect("a file");
     let references = paths.join("\n");
     data.write_all(references.as_bytes()).expect("written");
-    let script = Source { path: "references.js", span: Span { offset: 0, len: references.len() as u64 } };
+    let script = SiteFile { path: "references.js", span: Span { offset: 0, len: references.len() as u64 } };
     let empty = Span { offset: references.len() as u64, len: 0 };
-    let files = paths.iter().map(|path| Source { path, span: empty }).chain([script]).collect();
-    Fingerprints::new(files).decide(Verified::new(&data)).expect("read")
+    let files = paths.iter().map(|path| SiteFile { path, span: empty }).chain([script]).collect();
+    FingerprintFinder::new(files).decide(ContentVerifier::new(&data)).expect("read")
 }
 
 #[test]
@@ -175,9 +175,9 @@ fn a_name_that_nothing_refers_to_proves_nothing() {
         ("assets/old-DmDZ0-yr.js", Span { offset: page, len: 0 }),
         ("assets/old-DmDZ0-yr.js.map", Span { offset: page, len: 0 }),
     ];
-    let files = files.into_iter().map(|(path, span)| Source { path, span }).collect();
+    let files = files.into_iter().map(|(path, span)| SiteFile { path, span }).collect();
     let mut found: Vec<&str> =
-        Fingerprints::new(files).decide(Verified::new(&data)).expect("read").into_iter().collect();
+        FingerprintFinder::new(files).decide(ContentVerifier::new(&data)).expect("read").into_iter().collect();
     found.sort_unstable();
     let referred = ["assets/chunk-C_7zZ-1a.js", "assets/index-BkX3d9aQ.js", "assets/index-BkX3d9aQ.js.map"];
     assert_eq!(found, referred, "a style that names itself is not among them");
@@ -196,69 +196,74 @@ fn the_beginning_of_a_hash_of_the_content_is_one() {
     let page = names.join(" ");
     data.write_all(b"hello").and_then(|()| data.write_all(page.as_bytes())).expect("written");
     let hello = Span { offset: 0, len: 5 };
-    let page = Source { path: "index.html", span: Span { offset: 5, len: page.len() as u64 } };
-    let files = names.iter().map(|path| Source { path, span: hello }).chain([page]).collect();
-    let found = Fingerprints::new(files).decide(Verified::new(&data)).expect("read");
+    let page = SiteFile { path: "index.html", span: Span { offset: 5, len: page.len() as u64 } };
+    let files = names.iter().map(|path| SiteFile { path, span: hello }).chain([page]).collect();
+    let found = FingerprintFinder::new(files).decide(ContentVerifier::new(&data)).expect("read");
     assert_eq!(found, names[..3].iter().copied().collect());
 }
 
 #[test]
 fn the_table_of_generators() {
     for (path, hash, place, strength) in [
-        ("assets/index-BkX3d9aQ.js", "BkX3d9aQ", Place::Dash, Strength::Strong),
-        ("assets/codeMirrorModule--QdMvsKi.css", "-QdMvsKi", Place::Dash, Strength::Strong),
-        ("assets/guide_index.md.BkX3d9aQ.lean.js", "BkX3d9aQ", Place::Dot, Strength::Strong),
-        ("_app/immutable/chunks/BkX3d9aQ.js", "BkX3d9aQ", Place::Whole, Strength::Strong),
-        ("_app/immutable/entry/start.ee3f1196.js", "ee3f1196", Place::Dot, Strength::Strong),
-        ("_astro/hero.DlKzqp9V_Z1abCd.webp", "DlKzqp9V", Place::Dot, Strength::Strong),
-        ("_nuxt/3f2a9c1.js", "3f2a9c1", Place::Whole, Strength::Strong),
-        ("_next/static/css/04976b17264ffa53.css", "04976b17264ffa53", Place::Whole, Strength::Strong),
-        ("_next/static/media/07c7676b89ed2778-s.p.woff2", "07c7676b89ed2778", Place::Whole, Strength::Strong),
-        ("_next/static/chunks/turbopack-3l524wkd38i9n.js", "3l524wkd38i9n", Place::Dash, Strength::Strong),
+        ("assets/index-BkX3d9aQ.js", "BkX3d9aQ", HashPosition::Dash, HashStrength::Strong),
+        ("assets/codeMirrorModule--QdMvsKi.css", "-QdMvsKi", HashPosition::Dash, HashStrength::Strong),
+        ("assets/guide_index.md.BkX3d9aQ.lean.js", "BkX3d9aQ", HashPosition::Dot, HashStrength::Strong),
+        ("_app/immutable/chunks/BkX3d9aQ.js", "BkX3d9aQ", HashPosition::Whole, HashStrength::Strong),
+        ("_app/immutable/entry/start.ee3f1196.js", "ee3f1196", HashPosition::Dot, HashStrength::Strong),
+        ("_astro/hero.DlKzqp9V_Z1abCd.webp", "DlKzqp9V", HashPosition::Dot, HashStrength::Strong),
+        ("_nuxt/3f2a9c1.js", "3f2a9c1", HashPosition::Whole, HashStrength::Strong),
+        ("_next/static/css/04976b17264ffa53.css", "04976b17264ffa53", HashPosition::Whole, HashStrength::Strong),
+        (
+            "_next/static/media/07c7676b89ed2778-s.p.woff2",
+            "07c7676b89ed2778",
+            HashPosition::Whole,
+            HashStrength::Strong,
+        ),
+        ("_next/static/chunks/turbopack-3l524wkd38i9n.js", "3l524wkd38i9n", HashPosition::Dash, HashStrength::Strong),
         (
             "_next/static/ZhMFnleSiLMOj1jOKdhqS/_buildManifest.js",
             "ZhMFnleSiLMOj1jOKdhqS",
-            Place::Whole,
-            Strength::Strong,
+            HashPosition::Whole,
+            HashStrength::Strong,
         ),
-        ("static/js/main.abcdef12.chunk.js", "abcdef12", Place::Dot, Strength::Weak),
-        ("static/media/logo.c654bf0a4dcb4117785d.png", "c654bf0a4dcb4117785d", Place::Dot, Strength::Strong),
-        ("151cfcfa1bd74779aadb.png", "151cfcfa1bd74779aadb", Place::Whole, Strength::Strong),
-        ("assets/js/runtime~main.3f2a9c1b.js", "3f2a9c1b", Place::Dot, Strength::Strong),
+        ("static/js/main.abcdef12.chunk.js", "abcdef12", HashPosition::Dot, HashStrength::Weak),
+        ("static/media/logo.c654bf0a4dcb4117785d.png", "c654bf0a4dcb4117785d", HashPosition::Dot, HashStrength::Strong),
+        ("151cfcfa1bd74779aadb.png", "151cfcfa1bd74779aadb", HashPosition::Whole, HashStrength::Strong),
+        ("assets/js/runtime~main.3f2a9c1b.js", "3f2a9c1b", HashPosition::Dot, HashStrength::Strong),
         (
             "assets/images/logo-0ab54153eeeca0ce03978cc463b257f7.png",
             "0ab54153eeeca0ce03978cc463b257f7",
-            Place::Dash,
-            Strength::Strong,
+            HashPosition::Dash,
+            HashStrength::Strong,
         ),
-        ("index.3f2a9c1b.css", "3f2a9c1b", Place::Dot, Strength::Strong),
-        ("chunk-5QRT2ZXK.js", "5QRT2ZXK", Place::Dash, Strength::Strong),
+        ("index.3f2a9c1b.css", "3f2a9c1b", HashPosition::Dot, HashStrength::Strong),
+        ("chunk-5QRT2ZXK.js", "5QRT2ZXK", HashPosition::Dash, HashStrength::Strong),
         (
             "_expo/static/js/web/entry-365b1cacbdb00addcf0210f63f86955b.js",
             "365b1cacbdb00addcf0210f63f86955b",
-            Place::Dash,
-            Strength::Strong,
+            HashPosition::Dash,
+            HashStrength::Strong,
         ),
         (
             "assets/logo.365b1cacbdb00addcf0210f63f86955b@2x.png",
             "365b1cacbdb00addcf0210f63f86955b",
-            Place::Dot,
-            Strength::Strong,
+            HashPosition::Dot,
+            HashStrength::Strong,
         ),
-        ("app-0884a5c2d1d2d99b_bg.wasm", "0884a5c2d1d2d99b", Place::Dash, Strength::Strong),
-        ("css/base.27e20196a850.css", "27e20196a850", Place::Dot, Strength::Strong),
-        ("_framework/System.Runtime.a1b2c3d4zz.wasm", "a1b2c3d4zz", Place::Dot, Strength::Strong),
-        ("js/main.7e37652d.min.js", "7e37652d", Place::Dot, Strength::Strong),
+        ("app-0884a5c2d1d2d99b_bg.wasm", "0884a5c2d1d2d99b", HashPosition::Dash, HashStrength::Strong),
+        ("css/base.27e20196a850.css", "27e20196a850", HashPosition::Dot, HashStrength::Strong),
+        ("_framework/System.Runtime.a1b2c3d4zz.wasm", "a1b2c3d4zz", HashPosition::Dot, HashStrength::Strong),
+        ("js/main.7e37652d.min.js", "7e37652d", HashPosition::Dot, HashStrength::Strong),
         (
             "Build/0ab54153eeeca0ce03978cc463b257f7.wasm.br",
             "0ab54153eeeca0ce03978cc463b257f7",
-            Place::Whole,
-            Strength::Strong,
+            HashPosition::Whole,
+            HashStrength::Strong,
         ),
-        ("assets/inter-SemiBold.woff2", "SemiBold", Place::Dash, Strength::Written),
-        ("cafe2024.jpg", "cafe2024", Place::Whole, Strength::Written),
+        ("assets/inter-SemiBold.woff2", "SemiBold", HashPosition::Dash, HashStrength::Written),
+        ("cafe2024.jpg", "cafe2024", HashPosition::Whole, HashStrength::Written),
     ] {
-        let found = Candidate::find(path).unwrap_or_else(|| panic!("{path}"));
+        let found = HashCandidate::find(path).unwrap_or_else(|| panic!("{path}"));
         assert_eq!((found.hash, found.place, found.strength), (hash, place, strength), "{path}");
     }
 }
@@ -285,6 +290,6 @@ fn what_has_no_place_for_a_hash_or_is_a_document() {
         "canvaskit/canvaskit.wasm",
         "_next/static/build/_buildManifest.js",
     ] {
-        assert!(Candidate::find(path).is_none(), "{path}: {:?}", Candidate::find(path));
+        assert!(HashCandidate::find(path).is_none(), "{path}: {:?}", HashCandidate::find(path));
     }
 }

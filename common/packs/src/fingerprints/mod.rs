@@ -14,5 +14,5 @@ mod names;
 mod references;
 mod words;
 
-pub(super) use content::Verified;
-pub(super) use decision::{Fingerprints, Source};
+pub(super) use content::ContentVerifier;
+pub(super) use decision::{FingerprintFinder, SiteFile};

@@ -16,16 +16,16 @@
 //! | .NET | `_framework/` | `name.` and 10 of base 36 |
 //! | Flutter | | none: its names stay the same |
 
-use super::words::{self, Hex};
+use super::words::{self, HexAppearance};
 use crate::types;
 
 /// Folders in which every file of the generator has a hash in its name.
-const EXCLUSIVE: [(&str, Generator); 5] = [
-    ("_next/static", Generator::Next),
-    ("_app/immutable", Generator::SvelteKit),
-    ("_astro", Generator::Astro),
-    ("_nuxt", Generator::Nuxt),
-    ("_expo/static", Generator::Expo),
+const EXCLUSIVE: [(&str, SiteGenerator); 5] = [
+    ("_next/static", SiteGenerator::Next),
+    ("_app/immutable", SiteGenerator::SvelteKit),
+    ("_astro", SiteGenerator::Astro),
+    ("_nuxt", SiteGenerator::Nuxt),
+    ("_expo/static", SiteGenerator::Expo),
 ];
 /// Folder of .NET's compiled programs.
 const DOTNET_FOLDER: &str = "_framework";
@@ -70,7 +70,7 @@ pub(super) const BUNDLE_STEMS: [&str; 18] = [
 ];
 /// A generator with a folder of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Generator {
+pub(super) enum SiteGenerator {
     Next,
     SvelteKit,
     Astro,
@@ -80,7 +80,7 @@ pub(super) enum Generator {
 
 /// The role of a file in a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Class {
+pub(super) enum AssetClass {
     /// Scripts, styles and programs: generators hash the name of each.
     Code,
     /// Fonts, images, audio and video: files of other origin may be among the generator's.
@@ -89,7 +89,7 @@ pub(super) enum Class {
 
 /// The position of a hash in its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Place {
+pub(super) enum HashPosition {
     Whole,
     Dot,
     /// After a hyphen or an underscore.
@@ -98,7 +98,7 @@ pub(super) enum Place {
 
 /// The alphabet of a hash, smallest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Alphabet {
+pub(super) enum HashAlphabet {
     Hex,
     /// Capital letters and 2 to 7.
     Base32,
@@ -107,9 +107,9 @@ pub(super) enum Alphabet {
     Base64,
 }
 
-impl Alphabet {
+impl HashAlphabet {
     /// Returns the smallest alphabet that contains `text`.
-    fn of(text: &str) -> Option<Self> {
+    fn smallest_for(text: &str) -> Option<Self> {
         let all = |is: fn(u8) -> bool| text.bytes().all(is);
         if all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
             Some(Self::Hex)
@@ -132,7 +132,7 @@ impl Alphabet {
 
 /// The certainty, judged by the characters alone, that a candidate is a hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Strength {
+pub(super) enum HashStrength {
     /// A person could have written it.
     Written,
     /// A hash if others of its form are.
@@ -142,21 +142,21 @@ pub(super) enum Strength {
 
 /// A name that may carry a hash.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Candidate<'p> {
+pub(super) struct HashCandidate<'p> {
     pub(super) hash: &'p str,
     /// The hash, together with the rest of its part up to the next dot, as references contain it.
     pub(super) token: &'p str,
-    pub(super) place: Place,
-    pub(super) alphabet: Alphabet,
-    pub(super) strength: Strength,
-    pub(super) class: Class,
+    pub(super) place: HashPosition,
+    pub(super) alphabet: HashAlphabet,
+    pub(super) strength: HashStrength,
+    pub(super) class: AssetClass,
     /// The generator that owns the folder.
-    pub(super) exclusive: Option<Generator>,
+    pub(super) exclusive: Option<SiteGenerator>,
     pub(super) stem: &'p str,
     pub(super) folder: &'p str,
 }
 
-impl<'p> Candidate<'p> {
+impl<'p> HashCandidate<'p> {
     /// Finds the hash in the name of the file at `path`, if files of its class can have one.
     pub(super) fn find(path: &'p str) -> Option<Self> {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
@@ -167,23 +167,23 @@ impl<'p> Candidate<'p> {
         let seen = Self {
             hash: "",
             token: "",
-            place: Place::Whole,
-            alphabet: Alphabet::Hex,
-            strength: Strength::Weak,
+            place: HashPosition::Whole,
+            alphabet: HashAlphabet::Hex,
+            strength: HashStrength::Weak,
             class,
             exclusive,
             stem: "",
             folder,
         };
-        if exclusive == Some(Generator::Next)
+        if exclusive == Some(SiteGenerator::Next)
             && stem.starts_with('_')
             && let Some(build) = folder.rsplit('/').next().filter(|build| is_next_build(build))
         {
             return Some(Self {
                 hash: build,
                 token: build,
-                alphabet: Alphabet::Base64,
-                strength: Strength::Strong,
+                alphabet: HashAlphabet::Base64,
+                strength: HashStrength::Strong,
                 ..seen
             });
         }
@@ -199,50 +199,53 @@ impl<'p> Candidate<'p> {
             return None;
         }
         let (place, hash, token) = hash_in(part, parts.len() == 1, folder, exclusive)?;
-        let alphabet = Alphabet::of(hash)?;
+        let alphabet = HashAlphabet::smallest_for(hash)?;
         let first = parts.first()?.split(['-', '_', '~']).next()?;
         Some(Self { hash, token, place, alphabet, strength: strength(hash, alphabet, class), stem: first, ..seen })
     }
 }
 
 /// Returns the class of a media type, or `None` for documents, data and downloads.
-pub(super) fn class(essence: &str) -> Option<Class> {
+pub(super) fn class(essence: &str) -> Option<AssetClass> {
     match essence {
-        "text/javascript" | "text/css" | "application/wasm" => Some(Class::Code),
-        "application/vnd.ms-fontobject" => Some(Class::Media),
-        _ if ["font/", "image/", "audio/", "video/"].iter().any(|kind| essence.starts_with(kind)) => Some(Class::Media),
+        "text/javascript" | "text/css" | "application/wasm" => Some(AssetClass::Code),
+        "application/vnd.ms-fontobject" => Some(AssetClass::Media),
+        _ if ["font/", "image/", "audio/", "video/"].iter().any(|kind| essence.starts_with(kind)) => {
+            Some(AssetClass::Media)
+        }
         _ => None,
     }
 }
 
-/// Finds the hash and the [`Candidate::token`] in `part`, the last dot-separated part of a name.
+/// Finds the hash and the [`HashCandidate::token`] in `part`, the last dot-separated part of a name.
 fn hash_in<'p>(
     part: &'p str,
     is_whole: bool,
     folder: &str,
-    exclusive: Option<Generator>,
-) -> Option<(Place, &'p str, &'p str)> {
-    let place = if is_whole { Place::Whole } else { Place::Dot };
+    exclusive: Option<SiteGenerator>,
+) -> Option<(HashPosition, &'p str, &'p str)> {
+    let place = if is_whole { HashPosition::Whole } else { HashPosition::Dot };
     let inner = SUFFIXES.iter().find_map(|suffix| part.strip_suffix(suffix)).unwrap_or(part);
-    let alphabet = Alphabet::of(inner)?;
-    let is_hex = |text: &str| HEX_LENGTHS.contains(&text.len()) && Alphabet::of(text) == Some(Alphabet::Hex);
+    let alphabet = HashAlphabet::smallest_for(inner)?;
+    let is_hex =
+        |text: &str| HEX_LENGTHS.contains(&text.len()) && HashAlphabet::smallest_for(text) == Some(HashAlphabet::Hex);
     if is_hex(inner) {
         return Some((place, inner, part));
     }
     let is_own = match exclusive {
-        Some(Generator::Nuxt) => inner.len() == NUXT_HEX_LENGTH && alphabet == Alphabet::Hex,
-        Some(Generator::Next) => inner.len() == TURBOPACK_LENGTH,
+        Some(SiteGenerator::Nuxt) => inner.len() == NUXT_HEX_LENGTH && alphabet == HashAlphabet::Hex,
+        Some(SiteGenerator::Next) => inner.len() == TURBOPACK_LENGTH,
         _ => {
             is_within(folder, DOTNET_FOLDER)
                 && inner.len() == DOTNET_LENGTH
                 && !is_whole
-                && alphabet <= Alphabet::Base36
+                && alphabet <= HashAlphabet::Base36
         }
     };
     if is_own || inner.len() == SHORT_LENGTH {
         return Some((place, inner, part));
     }
-    let after = |at: usize| inner.get(at..).map(|hash| (Place::Dash, hash, part.get(at..).unwrap_or(hash)));
+    let after = |at: usize| inner.get(at..).map(|hash| (HashPosition::Dash, hash, part.get(at..).unwrap_or(hash)));
     if let Some(at) = inner.rfind(['-', '_']).filter(|at| is_hex(&inner[at + 1..])) {
         return after(at + 1);
     }
@@ -250,45 +253,45 @@ fn hash_in<'p>(
     if inner[..short].ends_with('-') {
         return after(short);
     }
-    if exclusive == Some(Generator::Next)
+    if exclusive == Some(SiteGenerator::Next)
         && let Some(at) = inner.len().checked_sub(TURBOPACK_LENGTH).filter(|at| inner[..*at].ends_with('-'))
     {
         return after(at);
     }
     let (hash, transform) = inner.split_at_checked(SHORT_LENGTH)?;
-    let is_transformed = exclusive == Some(Generator::Astro)
+    let is_transformed = exclusive == Some(SiteGenerator::Astro)
         && transform.strip_prefix('_').is_some_and(|rest| TRANSFORM_LENGTHS.contains(&rest.len()));
     is_transformed.then_some((place, hash, part))
 }
 
-fn strength(hash: &str, alphabet: Alphabet, class: Class) -> Strength {
-    if alphabet == Alphabet::Hex {
+fn strength(hash: &str, alphabet: HashAlphabet, class: AssetClass) -> HashStrength {
+    if alphabet == HashAlphabet::Hex {
         return match words::hex(hash) {
-            Hex::Mixed => Strength::Strong,
-            Hex::Plain => Strength::Weak,
-            Hex::Written => Strength::Written,
+            HexAppearance::Mixed => HashStrength::Strong,
+            HexAppearance::Plain => HashStrength::Weak,
+            HexAppearance::Written => HashStrength::Written,
         };
     }
     // In an esbuild site, scripts whose names end in capitals and several digits are generated.
     let has_number = hash.bytes().filter(u8::is_ascii_digit).count() >= 2;
-    if alphabet == Alphabet::Base32 && class == Class::Code && has_number && words::runs(hash) == 2 {
-        return Strength::Weak;
+    if alphabet == HashAlphabet::Base32 && class == AssetClass::Code && has_number && words::runs(hash) == 2 {
+        return HashStrength::Weak;
     }
-    if words::is_wordlike(hash) || (class == Class::Media && words::is_name(hash)) {
-        return Strength::Written;
+    if words::is_wordlike(hash) || (class == AssetClass::Media && words::is_name(hash)) {
+        return HashStrength::Written;
     }
     let has = |is: fn(&u8) -> bool| hash.as_bytes().iter().any(is);
     let is_strong = match alphabet {
-        Alphabet::Base64 => has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase),
-        Alphabet::Base32 => has(u8::is_ascii_digit) && words::runs(hash) >= 3,
-        Alphabet::Base36 | Alphabet::Hex => words::runs(hash) >= 4,
+        HashAlphabet::Base64 => has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase),
+        HashAlphabet::Base32 => has(u8::is_ascii_digit) && words::runs(hash) >= 3,
+        HashAlphabet::Base36 | HashAlphabet::Hex => words::runs(hash) >= 4,
     };
     // In lower case, words with a number are not a hash.
-    let is_written = !is_strong && alphabet == Alphabet::Base36 && words::is_made_of_words(hash);
+    let is_written = !is_strong && alphabet == HashAlphabet::Base36 && words::is_words_only(hash);
     match (is_strong, is_written) {
-        (true, _) => Strength::Strong,
-        (_, true) => Strength::Written,
-        _ => Strength::Weak,
+        (true, _) => HashStrength::Strong,
+        (_, true) => HashStrength::Written,
+        _ => HashStrength::Weak,
     }
 }
 
@@ -318,8 +321,10 @@ fn has_uuid(part: &str) -> bool {
 /// Returns whether a folder is named like a Next build, by Next itself or after a commit.
 fn is_next_build(folder: &str) -> bool {
     match folder.len() {
-        NEXT_BUILD_LENGTH => Alphabet::of(folder) == Some(Alphabet::Base64) && words::runs(folder) >= 5,
-        40 => Alphabet::of(folder) == Some(Alphabet::Hex),
+        NEXT_BUILD_LENGTH => {
+            HashAlphabet::smallest_for(folder) == Some(HashAlphabet::Base64) && words::runs(folder) >= 5
+        }
+        40 => HashAlphabet::smallest_for(folder) == Some(HashAlphabet::Hex),
         _ => false,
     }
 }

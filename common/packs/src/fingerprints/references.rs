@@ -18,7 +18,7 @@ const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Ends of escaped slashes before a name.
 const ESCAPED_SLASHES: [&[u8]; 4] = [b"u002F", b"u002f", b"2F", b"2f"];
 
-pub(super) struct Search<'t> {
+pub(super) struct TokenSearch<'t> {
     tokens: &'t [&'t str],
     by_key: HashMap<u64, Vec<usize>>,
     filter: Box<[u64]>,
@@ -29,7 +29,7 @@ pub(super) struct Search<'t> {
     run: Vec<u8>,
 }
 
-impl<'t> Search<'t> {
+impl<'t> TokenSearch<'t> {
     /// Creates a search for `tokens`, which may contain duplicates.
     pub(super) fn new(tokens: &'t [&'t str]) -> Self {
         let mut by_key: HashMap<u64, Vec<usize>> = HashMap::new();
@@ -84,7 +84,7 @@ impl<'t> Search<'t> {
                 break;
             }
             if end - start >= FEWEST {
-                self.look(&rest[start..end], own);
+                self.match_run(&rest[start..end], own);
             }
             at = end + 1;
         }
@@ -94,7 +94,7 @@ impl<'t> Search<'t> {
 
     pub(super) fn end(&mut self, own: &[usize]) {
         let run = std::mem::take(&mut self.run);
-        self.look(&run, own);
+        self.match_run(&run, own);
     }
 
     /// Returns for each token whether it was found.
@@ -108,16 +108,16 @@ impl<'t> Search<'t> {
         self.run.drain(..surplus);
     }
 
-    fn look(&mut self, run: &[u8], own: &[usize]) {
+    fn match_run(&mut self, run: &[u8], own: &[usize]) {
         if run.len() >= KEY_BYTES {
-            self.look_by(key(run, KEY_BYTES), run, own);
+            self.match_key(key(run, KEY_BYTES), run, own);
         }
         if self.has_short && run.len() >= FEWEST {
-            self.look_by(key(run, FEWEST), run, own);
+            self.match_key(key(run, FEWEST), run, own);
         }
     }
 
-    fn look_by(&mut self, key: u64, run: &[u8], own: &[usize]) {
+    fn match_key(&mut self, key: u64, run: &[u8], own: &[usize]) {
         let (word, bit) = place(key);
         if self.filter[word] & bit == 0 {
             return;
@@ -191,7 +191,7 @@ mod tests {
             ("0884a5c2d1d2d99b", vec![]),
         ] {
             for size in [1, 3, 7, 1000] {
-                let mut search = Search::new(&tokens);
+                let mut search = TokenSearch::new(&tokens);
                 text.as_bytes().chunks(size).for_each(|chunk| search.feed(chunk, &[]));
                 search.end(&[]);
                 let found: Vec<usize> =
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn a_files_own_name_and_a_run_across_files_are_no_references() {
         let tokens = ["BkX3d9aQ", "BkX3d9aQ", "3f2a9c1b"];
-        let mut search = Search::new(&tokens);
+        let mut search = TokenSearch::new(&tokens);
         search.feed(b"//# sourceMappingURL=index-BkX3d9aQ.js.map", &[0]);
         search.end(&[0]);
         search.feed(b"3f2a", &[]);

@@ -24,8 +24,8 @@ pub(super) fn runs(text: &str) -> usize {
     let mut runs = 0;
     let mut last = None;
     for byte in text.bytes() {
-        let kind = Kind::of(byte);
-        if last != Some(kind) && (last, kind) != (Some(Kind::Upper), Kind::Lower) {
+        let kind = CharClass::from_byte(byte);
+        if last != Some(kind) && (last, kind) != (Some(CharClass::Upper), CharClass::Lower) {
             runs += 1;
         }
         last = Some(kind);
@@ -34,15 +34,15 @@ pub(super) fn runs(text: &str) -> usize {
 }
 
 #[derive(PartialEq, Eq, Clone, Copy)]
-enum Kind {
+enum CharClass {
     Upper,
     Lower,
     Digit,
     Mark,
 }
 
-impl Kind {
-    fn of(byte: u8) -> Self {
+impl CharClass {
+    fn from_byte(byte: u8) -> Self {
         match byte {
             b'A'..=b'Z' => Self::Upper,
             b'a'..=b'z' => Self::Lower,
@@ -66,11 +66,11 @@ pub(super) fn is_wordlike(text: &str) -> bool {
         })
     };
     let is_lower = !text.bytes().any(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit());
-    parts.all(is_of_one_case) && (is_lower || has_word())
+    parts.all(is_single_case) && (is_lower || has_word())
 }
 
 /// Returns whether `part` is a number, or letters of one case with an optional number.
-fn is_of_one_case(part: &str) -> bool {
+fn is_single_case(part: &str) -> bool {
     let letters = part.trim_end_matches(|c: char| c.is_ascii_digit());
     let rest = letters.get(1..).unwrap_or_default();
     let all = |is: fn(u8) -> bool, text: &str| text.bytes().all(is);
@@ -82,7 +82,7 @@ fn is_of_one_case(part: &str) -> bool {
 /// Returns whether `text` could be one or two words and a number: `Overview`, `JohnDoe1`, `SVGImage`, `1200x630`.
 fn is_compound(text: &str) -> bool {
     let letters = text.trim_end_matches(|c: char| c.is_ascii_digit());
-    if is_number(text) || (letters.len() <= 3 && is_of_one_case(text)) {
+    if is_number(text) || (letters.len() <= 3 && is_single_case(text)) {
         return true;
     }
     if text.split_once('x').is_some_and(|(width, height)| is_number(width) && is_number(height)) {
@@ -125,11 +125,11 @@ pub(super) fn is_name(text: &str) -> bool {
     words.len() == 2
         && words
             .iter()
-            .all(|word| word.len() >= 3 && is_of_one_case(word) && word.contains(['a', 'e', 'i', 'o', 'u', 'y']))
+            .all(|word| word.len() >= 3 && is_single_case(word) && word.contains(['a', 'e', 'i', 'o', 'u', 'y']))
 }
 
 /// Returns whether each run of letters in `text` is a word or at most two letters.
-pub(super) fn is_made_of_words(text: &str) -> bool {
+pub(super) fn is_words_only(text: &str) -> bool {
     text.split(|c: char| c.is_ascii_digit()).all(|run| run.len() <= 2 || is_word(run))
 }
 
@@ -179,7 +179,7 @@ fn is_word(word: &str) -> bool {
 
 /// The appearance of hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Hex {
+pub(super) enum HexAppearance {
     /// Unlike anything that a person would write.
     Mixed,
     /// Like the end of a name with a number, or a number; some hashes look like this.
@@ -189,24 +189,24 @@ pub(super) enum Hex {
 }
 
 /// Classifies lower-case hexadecimal digits.
-pub(super) fn hex(text: &str) -> Hex {
+pub(super) fn hex(text: &str) -> HexAppearance {
     let letters: Vec<&str> = text.split(|c: char| c.is_ascii_digit()).filter(|run| !run.is_empty()).collect();
     let has_word = letters.iter().any(|run| is_hex_word(run, text.len() - run.len()));
     let distinct = text.bytes().fold(0_u128, |seen, byte| seen | 1 << (byte & 127)).count_ones();
     match runs(text) {
-        _ if distinct <= 2 => Hex::Written,
+        _ if distinct <= 2 => HexAppearance::Written,
         1 if letters.is_empty() => {
             if text.len() == 8 && !is_date(text) {
-                Hex::Plain
+                HexAppearance::Plain
             } else {
-                Hex::Written
+                HexAppearance::Written
             }
         }
-        1 => Hex::Written,
-        2 if has_word || ends_in_year(text) || text.len() > 12 => Hex::Written,
-        2 => Hex::Plain,
-        3 if has_word => Hex::Plain,
-        _ => Hex::Mixed,
+        1 => HexAppearance::Written,
+        2 if has_word || ends_in_year(text) || text.len() > 12 => HexAppearance::Written,
+        2 => HexAppearance::Plain,
+        3 if has_word => HexAppearance::Plain,
+        _ => HexAppearance::Mixed,
     }
 }
 
@@ -257,26 +257,26 @@ mod tests {
     #[test]
     fn hexadecimal_words_dates_and_numbers_are_told_from_hashes() {
         for (text, wanted) in [
-            ("3f2a9c1b", Hex::Mixed),
-            ("7e37652d", Hex::Mixed),
-            ("c654bf0a4dcb4117785d", Hex::Mixed),
-            ("0884a5c2d1d2d99b", Hex::Mixed),
-            ("42954947", Hex::Plain),
-            ("a1234567", Hex::Plain),
-            ("1decade2", Hex::Plain),
-            ("cafe2024", Hex::Written),
-            ("decade80", Hex::Written),
-            ("feed2024", Hex::Written),
-            ("acdc1980", Hex::Written),
-            ("abef2024", Hex::Written),
-            ("20240101", Hex::Written),
-            ("31122024", Hex::Written),
-            ("12312024", Hex::Written),
-            ("deadbeef", Hex::Written),
-            ("00000000", Hex::Written),
-            ("ff00ff00", Hex::Written),
-            ("1700000000", Hex::Written),
-            ("202401011230", Hex::Written),
+            ("3f2a9c1b", HexAppearance::Mixed),
+            ("7e37652d", HexAppearance::Mixed),
+            ("c654bf0a4dcb4117785d", HexAppearance::Mixed),
+            ("0884a5c2d1d2d99b", HexAppearance::Mixed),
+            ("42954947", HexAppearance::Plain),
+            ("a1234567", HexAppearance::Plain),
+            ("1decade2", HexAppearance::Plain),
+            ("cafe2024", HexAppearance::Written),
+            ("decade80", HexAppearance::Written),
+            ("feed2024", HexAppearance::Written),
+            ("acdc1980", HexAppearance::Written),
+            ("abef2024", HexAppearance::Written),
+            ("20240101", HexAppearance::Written),
+            ("31122024", HexAppearance::Written),
+            ("12312024", HexAppearance::Written),
+            ("deadbeef", HexAppearance::Written),
+            ("00000000", HexAppearance::Written),
+            ("ff00ff00", HexAppearance::Written),
+            ("1700000000", HexAppearance::Written),
+            ("202401011230", HexAppearance::Written),
         ] {
             assert_eq!(hex(text), wanted, "{text}");
         }

@@ -8,10 +8,10 @@ use std::{
 
 use domain::DeploymentId;
 
-use super::{Folder, pack_of};
+use super::{PackFolder, parse_pack_id};
 use crate::StoreError;
 
-impl Folder {
+impl PackFolder {
     fn root(&self) -> &Path {
         self.path().parent().unwrap_or(self.path())
     }
@@ -57,7 +57,7 @@ impl Folder {
         self.require()?;
         let mut packs = Vec::new();
         for entry in fs::read_dir(self.path())? {
-            packs.extend(pack_of(&entry?.file_name()));
+            packs.extend(parse_pack_id(&entry?.file_name()));
             if packs.len() >= most {
                 break;
             }

@@ -11,7 +11,7 @@ use std::{
 use domain::{DeploymentId, Timestamp};
 use time::OffsetDateTime;
 
-use super::{DATA, Folder, MANIFEST, StoreError, pack_of};
+use super::{DATA, MANIFEST, PackFolder, StoreError, parse_pack_id};
 use crate::trash::{StoredPack, TrashedPack};
 
 /// The marker file. Its modification time, set by the kernel of the folder's machine, is the time of the move.
@@ -19,7 +19,7 @@ const MOVED: &str = "trashed";
 /// The file that is written to learn the file system's time.
 const CLOCK: &str = ".clock";
 
-impl Folder {
+impl PackFolder {
     pub(crate) fn now(&self) -> Result<Timestamp, StoreError> {
         let trash = self.trash_folder()?;
         // A unique name, because two admins may do this at the same time.
@@ -126,7 +126,7 @@ impl Folder {
 fn lowest(folder: &Path, after: Option<&DeploymentId>, most: usize) -> io::Result<BTreeSet<DeploymentId>> {
     let mut lowest = BTreeSet::new();
     for entry in fs::read_dir(folder)? {
-        let Some(id) = pack_of(&entry?.file_name()) else { continue };
+        let Some(id) = parse_pack_id(&entry?.file_name()) else { continue };
         if after.is_some_and(|after| id <= *after) {
             continue;
         }

@@ -5,7 +5,7 @@
 use domain::access::SitePassword;
 use secrets::passwords;
 
-use crate::manifest::{Access, Account, Guard, Pattern};
+use crate::manifest::{AccessRules, GuardAccount, PathGuard, PathPattern};
 
 /// The name of the header, which is Netlify's. It is never sent.
 pub(super) const BASIC_AUTH: &str = "basic-auth";
@@ -14,18 +14,18 @@ const ACCOUNTS: usize = 20;
 const NAME_BYTES: usize = 128;
 
 #[derive(Default)]
-pub(super) struct Accounts {
-    access: Access,
+pub(super) struct GuardCollector {
+    access: AccessRules,
     passwords: Vec<SitePassword>,
     block: Option<usize>,
     /// Whether the warning about too many names was given.
     is_full_said: bool,
 }
 
-impl Accounts {
+impl GuardCollector {
     /// Adds a line of the block that begins at line `block`, which is guarded even if it is wrong. Returns the
     /// problems.
-    pub(super) fn add(&mut self, block: usize, pattern: &Pattern, value: &str) -> Vec<String> {
+    pub(super) fn add(&mut self, block: usize, pattern: &PathPattern, value: &str) -> Vec<String> {
         let mut wrong = Vec::new();
         if self.block != Some(block) {
             let (is_host, mut pattern) = (pattern.host.is_some(), pattern.clone());
@@ -35,7 +35,7 @@ impl Accounts {
                     "`Basic-Auth` guards its paths at every address of the site, not at this host alone".to_owned(),
                 );
             }
-            self.access.guards.push(Guard { pattern, accounts: Vec::new() });
+            self.access.guards.push(PathGuard { pattern, accounts: Vec::new() });
             self.block = Some(block);
         }
         for pair in value.split_whitespace() {
@@ -79,12 +79,12 @@ impl Accounts {
             return Err((!is_said).then(|| format!("only the first {ACCOUNTS} names of `Basic-Auth` count")));
         }
         let hash = passwords::hash(&password).map_err(|_| Some("a password could not be hashed".to_owned()))?;
-        self.access.accounts.push(Account { user: user.to_owned(), hash });
+        self.access.accounts.push(GuardAccount { user: user.to_owned(), hash });
         self.passwords.push(password);
         Ok(self.access.accounts.len() - 1)
     }
 
-    pub(super) fn into_access(self) -> Access {
+    pub(super) fn into_access(self) -> AccessRules {
         self.access
     }
 }

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use percent_encoding::percent_decode_str;
 
 use super::{VALUE_BYTES, path::RequestPath};
-use crate::manifest::{Conditions, RedirectRule, Segment};
+use crate::manifest::{PatternSegment, RedirectConditions, RedirectRule};
 
 /// Maximum uses of one wildcard rule on a walk before it counts as endless: browsers give up earlier.
 const USES: usize = 20;
@@ -18,7 +18,7 @@ const SAMPLE: &str = "svc-sample";
 /// Maximum number of passes after wildcard rules were rejected.
 const ROUNDS: usize = 10;
 
-struct Site<'s, F> {
+struct RedirectGraph<'s, F> {
     rules: &'s [RedirectRule],
     has_file: &'s F,
     /// Rules by literal path, and all other rules, both in file order.
@@ -27,7 +27,7 @@ struct Site<'s, F> {
     refused: HashMap<usize, String>,
 }
 
-enum Answer {
+enum PathOutcome {
     /// Continue at this path, by a rule or because it is the file's clean address.
     Leads(String, Option<usize>),
     /// Anything but a redirect within the site.
@@ -35,7 +35,7 @@ enum Answer {
 }
 
 /// Returns the rules to reject, with the reasons.
-pub(super) fn find(rules: &[RedirectRule], has_file: &impl Fn(&str) -> bool) -> Vec<(usize, String)> {
+pub(super) fn find_loops(rules: &[RedirectRule], has_file: &impl Fn(&str) -> bool) -> Vec<(usize, String)> {
     let (mut exact, mut wild) = (HashMap::<String, Vec<usize>>::new(), Vec::new());
     for (at, rule) in rules.iter().enumerate() {
         match rule.pattern.literal() {
@@ -43,7 +43,7 @@ pub(super) fn find(rules: &[RedirectRule], has_file: &impl Fn(&str) -> bool) -> 
             None => wild.push(at),
         }
     }
-    let mut site = Site { rules, has_file, exact, wild, refused: HashMap::new() };
+    let mut site = RedirectGraph { rules, has_file, exact, wild, refused: HashMap::new() };
     for _ in 0..ROUNDS {
         let refused = site.refused.len();
         site.walk_all();
@@ -56,12 +56,12 @@ pub(super) fn find(rules: &[RedirectRule], has_file: &impl Fn(&str) -> bool) -> 
     refused
 }
 
-impl<F: Fn(&str) -> bool> Site<'_, F> {
+impl<F: Fn(&str) -> bool> RedirectGraph<'_, F> {
     fn walk_all(&mut self) {
         let mut settled = HashSet::new();
         let rules = self.rules;
         for rule in rules {
-            if !rule.redirects() || !rule.conditions.query.is_empty() {
+            if !rule.is_redirect() || !rule.conditions.query.is_empty() {
                 continue;
             }
             let is_conditional = !rule.conditions.is_empty();
@@ -81,7 +81,12 @@ impl<F: Fn(&str) -> bool> Site<'_, F> {
 
     /// Follows the redirects from `start` for a visitor who meets `conditions`. Returns the last rule of a loop, with
     /// the reason, if there is one. Otherwise adds the visited paths to `settled`.
-    fn walk(&self, start: &str, conditions: &Conditions, settled: &mut HashSet<String>) -> Option<(usize, String)> {
+    fn walk(
+        &self,
+        start: &str,
+        conditions: &RedirectConditions,
+        settled: &mut HashSet<String>,
+    ) -> Option<(usize, String)> {
         let mut trail: Vec<(String, Option<usize>)> = Vec::new();
         let mut places: HashMap<String, usize> = HashMap::new();
         let mut uses: HashMap<usize, usize> = HashMap::new();
@@ -91,9 +96,9 @@ impl<F: Fn(&str) -> bool> Site<'_, F> {
                 break;
             }
             if let Some(&begin) = places.get(&path) {
-                return circle(&trail[begin..], &path);
+                return loop_rejection(&trail[begin..], &path);
             }
-            let Answer::Leads(next, by) = self.answer(&path, conditions) else { break };
+            let PathOutcome::Leads(next, by) = self.answer(&path, conditions) else { break };
             if let Some(rule) = by.filter(|&rule| self.rules[rule].pattern.literal().is_none()) {
                 let uses = uses.entry(rule).or_default();
                 *uses += 1;
@@ -109,7 +114,7 @@ impl<F: Fn(&str) -> bool> Site<'_, F> {
         None
     }
 
-    fn answer(&self, path: &str, conditions: &Conditions) -> Answer {
+    fn answer(&self, path: &str, conditions: &RedirectConditions) -> PathOutcome {
         let request = RequestPath::new(path);
         let exact = self.exact.get(path).map_or(&[][..], Vec::as_slice);
         let mut candidates: Vec<usize> = exact.iter().chain(&self.wild).copied().collect();
@@ -121,28 +126,28 @@ impl<F: Fn(&str) -> bool> Site<'_, F> {
             }
             let Some(captures) = rule.pattern.matches("", &request) else { continue };
             if !rule.conditions.is_empty() && rule.conditions != *conditions {
-                return Answer::Ends;
+                return PathOutcome::Ends;
             }
-            if !rule.redirects() {
+            if !rule.is_redirect() {
                 let stands_back = rule.pattern.is_dynamic() && !rule.is_forced;
-                if stands_back && !matches!(self.file(path), Answer::Ends) {
+                if stands_back && !matches!(self.file(path), PathOutcome::Ends) {
                     continue;
                 }
                 if stands_back && self.is_file(path) {
                     continue;
                 }
-                return Answer::Ends;
+                return PathOutcome::Ends;
             }
-            let Some(to) = captures.substitute(&rule.to, VALUE_BYTES) else { return Answer::Ends };
+            let Some(to) = captures.substitute(&rule.to, VALUE_BYTES) else { return PathOutcome::Ends };
             // An edge skips a rule that leads to the current path.
             if to == path {
                 continue;
             }
             let Some(to) = to.starts_with('/').then(|| to.split(['?', '#']).next().unwrap_or_default()) else {
-                return Answer::Ends;
+                return PathOutcome::Ends;
             };
             let next = RequestPath::new(to).canonical().to_owned();
-            return Answer::Leads(next, Some(at));
+            return PathOutcome::Leads(next, Some(at));
         }
         self.file(path)
     }
@@ -155,10 +160,10 @@ impl<F: Fn(&str) -> bool> Site<'_, F> {
     }
 
     /// Returns the response of the site's files alone. Paths other than a file's clean address redirect to it.
-    fn file(&self, path: &str) -> Answer {
+    fn file(&self, path: &str) -> PathOutcome {
         let path = decoded(path);
         let has = |path: &str| (self.has_file)(path);
-        let leads = |path: &str| Answer::Leads(RequestPath::new(&escaped(path)).canonical().to_owned(), None);
+        let leads = |path: &str| PathOutcome::Leads(RequestPath::new(&escaped(path)).canonical().to_owned(), None);
         if path.is_empty() || path.ends_with('/') {
             let name = path.trim_end_matches('/');
             let is_page = !name.is_empty()
@@ -166,7 +171,7 @@ impl<F: Fn(&str) -> bool> Site<'_, F> {
                 && !has(&format!("{path}index.html"))
                 && !has(name)
                 && has(&format!("{name}.html"));
-            return if is_page { leads(&format!("/{name}")) } else { Answer::Ends };
+            return if is_page { leads(&format!("/{name}")) } else { PathOutcome::Ends };
         }
         let folder = |path: &str, name: &str| {
             let folder = path.strip_suffix(name)?;
@@ -178,18 +183,18 @@ impl<F: Fn(&str) -> bool> Site<'_, F> {
             }
             return match path.strip_suffix(".html") {
                 Some(stem) if !stem.is_empty() && !stem.ends_with('/') && !has(stem) => leads(&format!("/{stem}")),
-                _ => Answer::Ends,
+                _ => PathOutcome::Ends,
             };
         }
         if has(&format!("{path}.html")) {
-            return folder(&path, "index").unwrap_or(Answer::Ends);
+            return folder(&path, "index").unwrap_or(PathOutcome::Ends);
         }
-        if has(&format!("{path}/index.html")) { leads(&format!("/{path}/")) } else { Answer::Ends }
+        if has(&format!("{path}/index.html")) { leads(&format!("/{path}/")) } else { PathOutcome::Ends }
     }
 }
 
 /// Returns the rule of a loop to reject, which is the last one in the file, and the reason.
-fn circle(trail: &[(String, Option<usize>)], end: &str) -> Option<(usize, String)> {
+fn loop_rejection(trail: &[(String, Option<usize>)], end: &str) -> Option<(usize, String)> {
     let last = trail.iter().filter_map(|(_, by)| *by).max()?;
     let steps: Vec<&str> = trail.iter().map(|(path, _)| path.as_str()).chain([end]).take(5).collect();
     let more = if trail.len() >= 5 { " → …" } else { "" };
@@ -202,13 +207,13 @@ fn samples(rule: &RedirectRule) -> Vec<String> {
     }
     let filled = |splat: &str| {
         let parts = rule.pattern.segments.iter().enumerate().map(|(at, segment)| match segment {
-            Segment::Literal(text) => text.clone(),
-            Segment::Placeholder(_) => format!("{SAMPLE}{at}"),
-            Segment::Splat => splat.to_owned(),
+            PatternSegment::Literal(text) => text.clone(),
+            PatternSegment::Placeholder(_) => format!("{SAMPLE}{at}"),
+            PatternSegment::Splat => splat.to_owned(),
         });
         parts.collect::<String>()
     };
-    let has_splat = rule.pattern.segments.contains(&Segment::Splat);
+    let has_splat = rule.pattern.segments.contains(&PatternSegment::Splat);
     let mut samples = vec![filled(SAMPLE)];
     if has_splat {
         samples.push(filled(""));

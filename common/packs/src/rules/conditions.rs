@@ -5,8 +5,8 @@ use std::collections::HashSet;
 
 use percent_encoding::percent_decode_str;
 
-use super::{pattern::name_at, redirects::FORM, template::Captures};
-use crate::manifest::{Conditions, Parameter, Pattern};
+use super::{pattern::name_at, redirects::FORM, template::PathCaptures};
+use crate::manifest::{ParameterValue, PathPattern, RedirectConditions};
 
 /// Maximum number of languages, and of countries, in a rule.
 const CONDITIONS: usize = 50;
@@ -15,9 +15,9 @@ const PARAMETERS: usize = 10;
 
 /// The parameters of a request's query, with decoded names and raw values.
 #[derive(Debug, Default)]
-pub struct Query<'q>(Vec<(String, &'q str)>);
+pub struct QueryParameters<'q>(Vec<(String, &'q str)>);
 
-impl<'q> Query<'q> {
+impl<'q> QueryParameters<'q> {
     /// Parses the first `most` parameters of a query.
     pub fn new(query: &'q str, most: usize) -> Self {
         let pairs = query.split('&').filter(|pair| !pair.is_empty()).take(most);
@@ -30,21 +30,21 @@ impl<'q> Query<'q> {
     }
 }
 
-impl Conditions {
+impl RedirectConditions {
     /// Adds the query placeholders to `captures`. Returns `false` if `query` lacks a parameter or has a different
     /// value.
-    pub fn meets_query(&self, query: &Query<'_>, captures: &mut Captures) -> bool {
+    pub fn meets_query(&self, query: &QueryParameters<'_>, captures: &mut PathCaptures) -> bool {
         self.query.iter().all(|(name, wanted)| {
             let Some((_, value)) = query.0.iter().find(|(sent, _)| sent == name) else { return false };
             match wanted {
-                Parameter::Value(wanted) => decoded(value) == *wanted,
-                Parameter::Placeholder(name) => captures.add_of_query(name, value),
+                ParameterValue::Value(wanted) => decoded(value) == *wanted,
+                ParameterValue::Placeholder(name) => captures.add_query_value(name, value),
             }
         })
     }
 
     /// Returns the rest of `query` for the target: the parameters that no condition names.
-    pub fn rest_of_query(&self, query: &str) -> String {
+    pub fn remaining_query(&self, query: &str) -> String {
         let is_named = |pair: &&str| {
             let sent = decoded(pair.split_once('=').map_or(pair, |(name, _)| name));
             self.query.iter().any(|(name, _)| *name == sent)
@@ -62,16 +62,16 @@ pub(super) fn is_parameter(word: &str) -> bool {
     word.split_once('=').is_some_and(|(name, _)| !name.is_empty() && !name.contains(['/', ':', '?', '#']))
 }
 
-pub(super) fn parse_parameter(word: &str) -> Result<(String, Parameter), String> {
+pub(super) fn parse_parameter(word: &str) -> Result<(String, ParameterValue), String> {
     let (name, value) = word.split_once('=').ok_or(FORM)?;
     let parameter = match value.strip_prefix(':') {
-        Some(name) if !name.is_empty() && name_at(name) == name => Parameter::Placeholder(name.to_owned()),
-        _ => Parameter::Value(decoded(value)),
+        Some(name) if !name.is_empty() && name_at(name) == name => ParameterValue::Placeholder(name.to_owned()),
+        _ => ParameterValue::Value(decoded(value)),
     };
     Ok((decoded(name), parameter))
 }
 
-pub(super) fn parse_condition(name: &str, values: &str, conditions: &mut Conditions) -> Result<(), String> {
+pub(super) fn parse_condition(name: &str, values: &str, conditions: &mut RedirectConditions) -> Result<(), String> {
     let values = values.split(',');
     match name.to_ascii_lowercase().as_str() {
         "country" => {
@@ -102,14 +102,14 @@ pub(super) fn parse_condition(name: &str, values: &str, conditions: &mut Conditi
     Ok(())
 }
 
-pub(super) fn check_conditions(conditions: &Conditions, pattern: &Pattern) -> Result<(), String> {
-    let Conditions { query, languages, countries } = conditions;
+pub(super) fn check_conditions(conditions: &RedirectConditions, pattern: &PathPattern) -> Result<(), String> {
+    let RedirectConditions { query, languages, countries } = conditions;
     if languages.len() > CONDITIONS || countries.len() > CONDITIONS || query.len() > PARAMETERS {
         return Err(format!("a rule names {CONDITIONS} languages and countries and {PARAMETERS} parameters at most"));
     }
     let mut names: HashSet<String> = pattern.names().collect();
     for (_, parameter) in query {
-        if let Parameter::Placeholder(name) = parameter
+        if let ParameterValue::Placeholder(name) = parameter
             && !names.insert(format!(":{name}"))
         {
             return Err("a placeholder is named twice".into());
@@ -146,8 +146,8 @@ mod tests {
         );
         assert_eq!(rules[2].conditions.countries, ["DE", "AT"]);
         let met = |query: &str| {
-            let query = &Query::new(query, 100);
-            let mut captures = Captures::default();
+            let query = &QueryParameters::new(query, 100);
+            let mut captures = PathCaptures::default();
             rules[0]
                 .conditions
                 .meets_query(query, &mut captures)
@@ -157,7 +157,7 @@ mod tests {
         for unmet in ["id=7", "id=7&tag=old", "tag=new%20%26&id=", "tag=new%20%26&id=..", ""] {
             assert_eq!(met(unmet), None, "{unmet}");
         }
-        assert_eq!(rules[0].conditions.rest_of_query("x=y&id=1&tag&z"), "x=y&z");
+        assert_eq!(rules[0].conditions.remaining_query("x=y&id=1&tag&z"), "x=y&z");
         let (plain, extended) = crate::Manifest::split_redirects(rules.clone());
         assert_eq!((plain.len(), extended.len()), (1, 7));
         let mut manifest = crate::Manifest {
@@ -168,8 +168,8 @@ mod tests {
             headers: Vec::new(),
             redirects: plain,
             extended_redirects: extended,
-            access: crate::manifest::Access::default(),
-            robots: super::super::robots::Robots::default(),
+            access: crate::manifest::AccessRules::default(),
+            robots: super::super::robots::RobotsRules::default(),
             unserved: std::collections::BTreeMap::new(),
         };
         let json = serde_json::to_string(&manifest).unwrap();

@@ -3,13 +3,13 @@
 use http::{HeaderName, HeaderValue};
 
 use super::{
-    HEADERS_FILE, NOT_UTF8, RULES_BYTES, VALUE_BYTES, Warnings,
-    accounts::{Accounts, BASIC_AUTH},
-    is_mangled, is_space, lines, pattern_bytes, text_of, within_bytes,
+    HEADERS_FILE, NOT_UTF8, RULES_BYTES, RuleWarnings, VALUE_BYTES,
+    accounts::{BASIC_AUTH, GuardCollector},
+    is_mangled, is_space, lines, pattern_bytes, read_text, within_bytes,
 };
 use crate::{
     encoded,
-    manifest::{Access, Encoding, HeaderRule, Pattern},
+    manifest::{AccessRules, Encoding, HeaderRule, PathPattern},
 };
 
 const RULES: usize = 100;
@@ -75,12 +75,12 @@ pub struct CompiledHeaders {
     /// The header rules, in file order.
     pub rules: Vec<HeaderRule>,
     /// The paths behind `Basic-Auth`.
-    pub access: Access,
+    pub access: AccessRules,
     /// Warnings about skipped lines.
     pub warnings: Vec<String>,
 }
 
-struct Block {
+struct HeaderBlock {
     number: usize,
     rule: HeaderRule,
     /// Whether a header follows, including one that was skipped with its own warning.
@@ -89,14 +89,14 @@ struct Block {
 
 /// Compiles `_headers`. Hashes the passwords in it, which takes tens of milliseconds each.
 pub fn compile(file: &[u8]) -> CompiledHeaders {
-    let mut warnings = Warnings::new(HEADERS_FILE);
-    let mut blocks: Vec<Block> = Vec::new();
-    let mut accounts = Accounts::default();
+    let mut warnings = RuleWarnings::new(HEADERS_FILE);
+    let mut blocks: Vec<HeaderBlock> = Vec::new();
+    let mut accounts = GuardCollector::default();
     // Headers below a skipped path are skipped without a warning of their own.
     let mut orphans_said = false;
     let mut current = false;
     let mut bound_said = false;
-    let text = text_of(file, RULES_BYTES, &mut warnings);
+    let text = read_text(file, RULES_BYTES, &mut warnings);
     for (number, line) in lines(&text, &mut warnings) {
         if is_mangled(line) {
             warnings.add(number, NOT_UTF8);
@@ -116,7 +116,7 @@ pub fn compile(file: &[u8]) -> CompiledHeaders {
         if line.starts_with('/') || is_url(line) {
             orphans_said = true;
             current = false;
-            match Pattern::parse(line) {
+            match PathPattern::parse(line) {
                 Ok(_) if blocks.len() >= RULES => {
                     if !bound_said {
                         let why =
@@ -127,7 +127,7 @@ pub fn compile(file: &[u8]) -> CompiledHeaders {
                 }
                 Ok(pattern) => {
                     let rule = HeaderRule { pattern, set: Vec::new(), unset: Vec::new() };
-                    blocks.push(Block { number, rule, says_something: false });
+                    blocks.push(HeaderBlock { number, rule, says_something: false });
                     current = true;
                 }
                 Err(why) => warnings.add(number, why),
@@ -209,7 +209,7 @@ fn is_misspelt_auth(line: &str) -> bool {
 }
 
 /// Returns whether a line contains passwords, even if it is commented out or misspelt.
-pub(super) fn names_passwords(line: &str) -> bool {
+pub(super) fn has_passwords(line: &str) -> bool {
     let line = line.trim_start_matches(|c: char| is_space(c) || c == '#' || c == '!');
     basic_auth(line).is_some() || is_misspelt_auth(line)
 }
@@ -246,7 +246,7 @@ fn add_header(rule: &mut HeaderRule, line: &str) -> Result<(), String> {
     if HeaderValue::from_str(value).is_err() || !value.is_ascii() {
         return Err(format!("the value of `{name}` holds characters that headers may not hold"));
     }
-    if name == encoded::FIELD && Encoding::of_token(value).is_none() {
+    if name == encoded::FIELD && Encoding::from_token(value).is_none() {
         return Err("`Content-Encoding` is br, gzip or zstd".to_owned());
     }
     match rule.set.iter_mut().find(|(known, _)| *known == name) {
@@ -263,14 +263,14 @@ fn add_header(rule: &mut HeaderRule, line: &str) -> Result<(), String> {
 
 fn header_name(text: &str) -> Result<String, String> {
     let name = HeaderName::try_from(text).map_err(|_| format!("`{text}` is not a header's name"))?;
-    match refusal(name.as_str()) {
+    match rejection_reason(name.as_str()) {
         Some(why) => Err(format!("`{text}` {why}")),
         None => Ok(name.as_str().to_owned()),
     }
 }
 
 /// Returns the reason a site may not set the header `name` (in lower case), as the end of a sentence.
-pub fn refusal(name: &str) -> Option<&'static str> {
+pub fn rejection_reason(name: &str) -> Option<&'static str> {
     let begins = |beginnings: &[&str]| beginnings.iter().any(|beginning| name.starts_with(beginning));
     if OF_THE_SERVICE.contains(&name) || begins(&OF_THE_SERVICE_BEGINNINGS) {
         return Some("is set by the service");
@@ -282,8 +282,10 @@ pub fn refusal(name: &str) -> Option<&'static str> {
 /// Returns the rules of a stored pack, limited as in [`compile`].
 pub fn within_bounds(rules: Vec<HeaderRule>) -> Vec<HeaderRule> {
     let counted = rules.into_iter().take(RULES).map(|mut rule| {
-        rule.set.retain(|(name, value)| value.len() <= VALUE_BYTES && refusal(&name.to_ascii_lowercase()).is_none());
-        rule.unset.retain(|name| refusal(&name.to_ascii_lowercase()).is_none());
+        rule.set.retain(|(name, value)| {
+            value.len() <= VALUE_BYTES && rejection_reason(&name.to_ascii_lowercase()).is_none()
+        });
+        rule.unset.retain(|name| rejection_reason(&name.to_ascii_lowercase()).is_none());
         rule.set.truncate(FIELDS);
         rule.unset.truncate(FIELDS - rule.set.len());
         rule

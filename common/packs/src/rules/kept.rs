@@ -3,23 +3,23 @@
 //! Passwords of `Basic-Auth` are stored only as hashes, so they are removed from the text. A line without them closes
 //! its path: publishing a download again opens nothing that was closed.
 
-use super::{REDIRECTS_BYTES, RULES_BYTES, headers::names_passwords, is_of_another_encoding};
+use super::{REDIRECTS_BYTES, RULES_BYTES, headers::has_passwords, is_utf16_or_utf32};
 
 /// The note at the beginning of a text whose passwords were removed.
 const NOTE: &str = "# The names and passwords of Basic-Auth are not kept: write them again before you publish this.";
 
 /// Returns the text of `_headers` to store, or `None` if it is not UTF-8, where passwords cannot be recognized.
 pub fn headers(text: &[u8]) -> Option<Vec<u8>> {
-    if is_of_another_encoding(text) {
+    if is_utf16_or_utf32(text) {
         return None;
     }
-    let text = counted(text, RULES_BYTES);
+    let text = complete_lines(text, RULES_BYTES);
     let mut kept = Vec::with_capacity(text.len());
     let mut is_cut = false;
     // Lines end at either character: other programs may recognize line ends that we do not.
     for line in text.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
         let colon = line.iter().position(|&byte| byte == b':');
-        match colon.filter(|_| names_passwords(&String::from_utf8_lossy(line))) {
+        match colon.filter(|_| has_passwords(&String::from_utf8_lossy(line))) {
             None => kept.extend_from_slice(line),
             Some(colon) => {
                 is_cut = true;
@@ -39,11 +39,11 @@ pub fn headers(text: &[u8]) -> Option<Vec<u8>> {
 
 /// Returns the text of `_redirects` to store.
 pub fn redirects(text: &[u8]) -> &[u8] {
-    counted(text, REDIRECTS_BYTES)
+    complete_lines(text, REDIRECTS_BYTES)
 }
 
 /// Returns the complete lines within the first `most` bytes of a text.
-fn counted(text: &[u8], most: usize) -> &[u8] {
+fn complete_lines(text: &[u8], most: usize) -> &[u8] {
     let Some(counted) = text.get(..most).filter(|_| text.len() > most) else { return text };
     &counted[..counted.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1)]
 }

@@ -3,43 +3,43 @@
 //! Wildcards are greedy from left to right, as in Cloudflare's regular expressions. Each segment is scanned once, from
 //! its end, so matching takes time linear in the path, whatever the pattern.
 
-use crate::manifest::Segment;
+use crate::manifest::PatternSegment;
 
 /// The name of `*` in templates.
 pub(super) const SPLAT: &str = "splat";
 
 #[derive(Clone, Copy)]
-pub(super) enum Piece<'p> {
+pub(super) enum PatternPiece<'p> {
     Literal(&'p str),
     Placeholder(&'p str),
     Splat,
 }
 
 /// A wildcard's name, and its range in the canonical path.
-pub(super) type Found<'p> = (&'p str, std::ops::Range<usize>);
+pub(super) type CapturedRange<'p> = (&'p str, std::ops::Range<usize>);
 
 /// The ends of a text at which a segment's pieces are anchored.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Anchors {
+enum SegmentAnchors {
     Both,
     Start,
     End,
 }
 
 /// Splits a pattern by path segment. The first one is the empty text before the first `/`.
-pub(super) fn split(segments: &[Segment]) -> Vec<Vec<Piece<'_>>> {
+pub(super) fn split(segments: &[PatternSegment]) -> Vec<Vec<PatternPiece<'_>>> {
     let (mut split, mut last) = (Vec::new(), Vec::new());
     for segment in segments {
         match segment {
-            Segment::Placeholder(name) => last.push(Piece::Placeholder(name)),
-            Segment::Splat => last.push(Piece::Splat),
-            Segment::Literal(text) => {
+            PatternSegment::Placeholder(name) => last.push(PatternPiece::Placeholder(name)),
+            PatternSegment::Splat => last.push(PatternPiece::Splat),
+            PatternSegment::Literal(text) => {
                 for (at, part) in text.split('/').enumerate() {
                     if at > 0 {
                         split.push(std::mem::take(&mut last));
                     }
                     if !part.is_empty() {
-                        last.push(Piece::Literal(part));
+                        last.push(PatternPiece::Literal(part));
                     }
                 }
             }
@@ -49,14 +49,14 @@ pub(super) fn split(segments: &[Segment]) -> Vec<Vec<Piece<'_>>> {
     split
 }
 
-pub(super) fn match_path<'p>(wanted: &[Vec<Piece<'p>>], text: &str) -> Option<Vec<Found<'p>>> {
+pub(super) fn match_path<'p>(wanted: &[Vec<PatternPiece<'p>>], text: &str) -> Option<Vec<CapturedRange<'p>>> {
     let mut found = Vec::new();
-    let is_splat = |pieces: &Vec<Piece<'_>>| pieces.iter().any(|piece| matches!(piece, Piece::Splat));
+    let is_splat = |pieces: &Vec<PatternPiece<'_>>| pieces.iter().any(|piece| matches!(piece, PatternPiece::Splat));
     let Some(splat) = wanted.iter().position(is_splat) else {
         let (mut segments, mut at) = (text.split('/'), 0);
         for pieces in wanted {
             let segment = segments.next()?;
-            assign(pieces, segment, at, Anchors::Both, &mut found)?;
+            assign(pieces, segment, at, SegmentAnchors::Both, &mut found)?;
             at += segment.len() + 1;
         }
         return segments.next().is_none().then_some(found);
@@ -65,23 +65,23 @@ pub(super) fn match_path<'p>(wanted: &[Vec<Piece<'p>>], text: &str) -> Option<Ve
     let mut start = 0;
     for pieces in &wanted[..splat] {
         let end = start + text[start..].find('/')?;
-        assign(pieces, &text[start..end], start, Anchors::Both, &mut found)?;
+        assign(pieces, &text[start..end], start, SegmentAnchors::Both, &mut found)?;
         start = end + 1;
     }
     let mut end = text.len();
     for pieces in wanted[splat + 1..].iter().rev() {
         let slash = start + text[start..end].rfind('/')?;
-        assign(pieces, &text[slash + 1..end], slash + 1, Anchors::Both, &mut found)?;
+        assign(pieces, &text[slash + 1..end], slash + 1, SegmentAnchors::Both, &mut found)?;
         end = slash;
     }
     let pieces = &wanted[splat];
-    let middle = pieces.iter().position(|piece| matches!(piece, Piece::Splat))?;
+    let middle = pieces.iter().position(|piece| matches!(piece, PatternPiece::Splat))?;
     let (before, after) = (&pieces[..middle], &pieces[middle + 1..]);
     // The pieces after the splat match as little as possible, and end where the splat's last segment does.
     let last = text[start..end].rfind('/').map_or(start, |slash| start + slash + 1);
-    let (after, _) = assign(after, &text[last..end], last, Anchors::End, &mut found)?;
+    let (after, _) = assign(after, &text[last..end], last, SegmentAnchors::End, &mut found)?;
     let first = text[start..after].find('/').map_or(after, |slash| start + slash);
-    let (_, before) = assign(before, &text[start..first], start, Anchors::Start, &mut found)?;
+    let (_, before) = assign(before, &text[start..first], start, SegmentAnchors::Start, &mut found)?;
     found.push((SPLAT, before..after));
     Some(found)
 }
@@ -89,17 +89,17 @@ pub(super) fn match_path<'p>(wanted: &[Vec<Piece<'p>>], text: &str) -> Option<Ve
 /// Matches the pieces of one segment against `text`, which is at `at` in the path. Chooses the last possible positions,
 /// so that the first wildcards get the most. Returns the start and the end of the match.
 fn assign<'p>(
-    pieces: &[Piece<'p>],
+    pieces: &[PatternPiece<'p>],
     text: &str,
     at: usize,
-    anchors: Anchors,
-    found: &mut Vec<Found<'p>>,
+    anchors: SegmentAnchors,
+    found: &mut Vec<CapturedRange<'p>>,
 ) -> Option<(usize, usize)> {
     if pieces.is_empty() {
         return match anchors {
-            Anchors::Both => text.is_empty().then_some((at, at)),
-            Anchors::Start => Some((at, at)),
-            Anchors::End => Some((at + text.len(), at + text.len())),
+            SegmentAnchors::Both => text.is_empty().then_some((at, at)),
+            SegmentAnchors::Start => Some((at, at)),
+            SegmentAnchors::End => Some((at + text.len(), at + text.len())),
         };
     }
     // The start of the piece placed last, and the end of the match.
@@ -108,14 +108,14 @@ fn assign<'p>(
     let mut open: Option<&str> = None;
     for (index, piece) in pieces.iter().enumerate().rev() {
         match *piece {
-            Piece::Literal(literal) => {
+            PatternPiece::Literal(literal) => {
                 let limit = if open.is_some() { boundary_before(text, begin)? } else { begin };
                 let is_last = index + 1 == pieces.len();
-                let start = if index == 0 && anchors != Anchors::End {
-                    let is_whole = is_last && anchors == Anchors::Both;
+                let start = if index == 0 && anchors != SegmentAnchors::End {
+                    let is_whole = is_last && anchors == SegmentAnchors::Both;
                     let fits = literal.len() <= limit && (!is_whole || literal.len() == limit);
                     (fits && text.starts_with(literal)).then_some(0)?
-                } else if open.is_none() && (!is_last || anchors != Anchors::Start) {
+                } else if open.is_none() && (!is_last || anchors != SegmentAnchors::Start) {
                     let start = limit.checked_sub(literal.len())?;
                     (text[..limit].ends_with(literal) && is_boundary(text, start)).then_some(start)?
                 } else {
@@ -128,7 +128,7 @@ fn assign<'p>(
                 }
                 begin = start;
             }
-            Piece::Placeholder(name) => {
+            PatternPiece::Placeholder(name) => {
                 // The second of two adjacent placeholders gets one character.
                 if let Some(second) = open.replace(name) {
                     let start = boundary_before(text, begin)?;
@@ -136,11 +136,11 @@ fn assign<'p>(
                     begin = start;
                 }
             }
-            Piece::Splat => return None,
+            PatternPiece::Splat => return None,
         }
     }
     if let Some(name) = open {
-        let start = if anchors == Anchors::End { boundary_before(text, begin)? } else { 0 };
+        let start = if anchors == SegmentAnchors::End { boundary_before(text, begin)? } else { 0 };
         if start >= begin {
             return None;
         }

@@ -17,10 +17,10 @@ mod template;
 
 use std::{borrow::Cow, fmt::Display};
 
-pub use conditions::Query;
-pub use template::Captures;
+pub use conditions::QueryParameters;
+pub use template::PathCaptures;
 
-use crate::manifest::{Pattern, Segment};
+use crate::manifest::{PathPattern, PatternSegment};
 
 /// Name of the file of header rules, at the root.
 pub const HEADERS_FILE: &str = "_headers";
@@ -43,7 +43,7 @@ fn is_space(c: char) -> bool {
 }
 
 /// Returns the numbered lines of a rules file that have content. Problems with the others go to `warnings`.
-fn lines<'a>(text: &'a str, warnings: &mut Warnings) -> Vec<(usize, &'a str)> {
+fn lines<'a>(text: &'a str, warnings: &mut RuleWarnings) -> Vec<(usize, &'a str)> {
     // The line end of classic Macs; in other files it is white space.
     let end = if text.contains('\n') { '\n' } else { '\r' };
     let mut lines = Vec::new();
@@ -65,14 +65,14 @@ fn lines<'a>(text: &'a str, warnings: &mut Warnings) -> Vec<(usize, &'a str)> {
 const NOT_UTF8: &str =
     "not UTF-8, so the line was left out; save the file as UTF-8 (in PowerShell by `-Encoding utf8`)";
 
-/// Returns whether a line of a file read by [`text_of`] had bytes that are not UTF-8.
+/// Returns whether a line of a file read by [`read_text`] had bytes that are not UTF-8.
 fn is_mangled(line: &str) -> bool {
     line.contains(char::REPLACEMENT_CHARACTER)
 }
 
 /// Returns the proper name of a rules file if `path` is a misnamed or misplaced one. Its content, which may include
 /// passwords, is for the service and not for visitors.
-pub(crate) fn meant_for(path: &str) -> Option<&'static str> {
+pub(crate) fn proper_name(path: &str) -> Option<&'static str> {
     if path == HEADERS_FILE || path == REDIRECTS_FILE {
         return None;
     }
@@ -89,9 +89,9 @@ pub(crate) fn meant_for(path: &str) -> Option<&'static str> {
 /// Returns the text of a rules file that counts: at most `most` bytes in complete lines, because half of one could be a
 /// rule that nobody wrote. Bytes that are not UTF-8 invalidate their lines ([`is_mangled`]), or the file if all of it
 /// is in another encoding.
-fn text_of<'b>(bytes: &'b [u8], most: usize, warnings: &mut Warnings) -> Cow<'b, str> {
-    if is_of_another_encoding(bytes) {
-        warnings.add_of_file(
+fn read_text<'b>(bytes: &'b [u8], most: usize, warnings: &mut RuleWarnings) -> Cow<'b, str> {
+    if is_utf16_or_utf32(bytes) {
+        warnings.add_for_file(
             "the file is not UTF-8, so none of it counts; save it as UTF-8 (in PowerShell by `-Encoding utf8`)",
         );
         return Cow::Borrowed("");
@@ -100,7 +100,7 @@ fn text_of<'b>(bytes: &'b [u8], most: usize, warnings: &mut Warnings) -> Cow<'b,
         return String::from_utf8_lossy(bytes);
     };
     let whole_lines = counted.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
-    warnings.add_of_file(format_args!(
+    warnings.add_for_file(format_args!(
         "only the first {} count; the lines after them were left out",
         domain::size(most as u64)
     ));
@@ -108,7 +108,7 @@ fn text_of<'b>(bytes: &'b [u8], most: usize, warnings: &mut Warnings) -> Cow<'b,
 }
 
 /// Returns whether a rules file as a whole is in UTF-16 or UTF-32, rather than in UTF-8 or an encoding similar to it.
-fn is_of_another_encoding(bytes: &[u8]) -> bool {
+fn is_utf16_or_utf32(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") || bytes.contains(&0)
 }
 
@@ -128,23 +128,23 @@ fn within_bytes<T>(
     })
 }
 
-fn pattern_bytes(pattern: &Pattern) -> usize {
+fn pattern_bytes(pattern: &PathPattern) -> usize {
     let segments = pattern.segments.iter().map(|segment| match segment {
-        Segment::Literal(text) | Segment::Placeholder(text) => text.len(),
-        Segment::Splat => 1,
+        PatternSegment::Literal(text) | PatternSegment::Placeholder(text) => text.len(),
+        PatternSegment::Splat => 1,
     });
     pattern.host.as_deref().map_or(0, str::len) + segments.sum::<usize>()
 }
 
 /// The skipped lines of a file, with the reasons.
-struct Warnings {
+struct RuleWarnings {
     file: &'static str,
     /// Warnings by line number; 0 for the whole file.
     said: Vec<(usize, String)>,
     unsaid: usize,
 }
 
-impl Warnings {
+impl RuleWarnings {
     fn new(file: &'static str) -> Self {
         Self { file, said: Vec::new(), unsaid: 0 }
     }
@@ -157,7 +157,7 @@ impl Warnings {
         }
     }
 
-    fn add_of_file(&mut self, why: impl Display) {
+    fn add_for_file(&mut self, why: impl Display) {
         self.said.push((0, format!("{}: {why}", self.file)));
     }
 
@@ -200,7 +200,7 @@ mod tests {
             ("_headers/index.html", None),
             ("a_headers", None),
         ] {
-            assert_eq!(meant_for(path), wanted, "{path}");
+            assert_eq!(proper_name(path), wanted, "{path}");
         }
     }
 }

@@ -9,9 +9,9 @@ use percent_encoding::{AsciiSet, CONTROLS};
 use super::{
     matching::{SPLAT, match_path, split},
     path::RequestPath,
-    template::Captures,
+    template::PathCaptures,
 };
-use crate::manifest::{Pattern, Segment};
+use crate::manifest::{PathPattern, PatternSegment};
 
 /// Bytes of a path that are encoded as `%XX`. The others are harmless in a URL and in a header.
 pub const ENCODED: &AsciiSet = &CONTROLS
@@ -30,7 +30,7 @@ pub const ENCODED: &AsciiSet = &CONTROLS
     .add(b'}');
 
 const WILDCARDS: usize = 20;
-impl Pattern {
+impl PathPattern {
     /// Parses `/path/:with/*` or `https://host/path`. The error is a message for people.
     pub(super) fn parse(text: &str) -> Result<Self, &'static str> {
         let (host, path) = match text.split_once("://") {
@@ -54,15 +54,15 @@ impl Pattern {
 
     /// Returns whether the pattern has wildcards.
     pub fn is_dynamic(&self) -> bool {
-        self.segments.iter().any(|segment| !matches!(segment, Segment::Literal(_)))
+        self.segments.iter().any(|segment| !matches!(segment, PatternSegment::Literal(_)))
             || self.host.as_ref().is_some_and(|host| host.contains(':'))
     }
 
     /// Returns the only path that a pattern without wildcards matches, in canonical spelling.
     pub fn literal(&self) -> Option<String> {
         let pieces = self.segments.iter().map(|segment| match segment {
-            Segment::Literal(text) => Some(text.as_str()),
-            Segment::Placeholder(_) | Segment::Splat => None,
+            PatternSegment::Literal(text) => Some(text.as_str()),
+            PatternSegment::Placeholder(_) | PatternSegment::Splat => None,
         });
         pieces.collect()
     }
@@ -70,23 +70,23 @@ impl Pattern {
     /// Returns the names of the pattern's captures, with their colons.
     pub fn names(&self) -> impl Iterator<Item = String> {
         let path = self.segments.iter().filter_map(|segment| match segment {
-            Segment::Literal(_) => None,
-            Segment::Placeholder(name) => Some(format!(":{name}")),
-            Segment::Splat => Some(format!(":{SPLAT}")),
+            PatternSegment::Literal(_) => None,
+            PatternSegment::Placeholder(name) => Some(format!(":{name}")),
+            PatternSegment::Splat => Some(format!(":{SPLAT}")),
         });
         path.chain(self.host.iter().flat_map(|host| host_names(host)).map(|name| format!(":{name}")))
     }
 
     /// Matches a request for `path` on `host`. Returns the captured values.
-    pub fn matches(&self, host: &str, path: &RequestPath<'_>) -> Option<Captures> {
+    pub fn matches(&self, host: &str, path: &RequestPath<'_>) -> Option<PathCaptures> {
         let text = path.canonical();
         // Most patterns differ from the path at its beginning.
-        if let Some(Segment::Literal(first)) = self.segments.first()
+        if let Some(PatternSegment::Literal(first)) = self.segments.first()
             && !text.starts_with(first.as_str())
         {
             return None;
         }
-        let mut captures = Captures::default();
+        let mut captures = PathCaptures::default();
         if let Some(pattern) = &self.host
             && !matches_host(pattern, host, &mut captures)
         {
@@ -163,8 +163,8 @@ fn parse_host(host: &str) -> Result<String, &'static str> {
 }
 
 /// Parses a path. `names` are the names that the host already uses.
-fn parse_path<'p>(path: &'p str, names: &mut Vec<&'p str>) -> Result<Vec<Segment>, &'static str> {
-    let mut pieces: Vec<Segment> = Vec::new();
+fn parse_path<'p>(path: &'p str, names: &mut Vec<&'p str>) -> Result<Vec<PatternSegment>, &'static str> {
+    let mut pieces: Vec<PatternSegment> = Vec::new();
     let mut text = String::new();
     let mut rest = path;
     while let Some(c) = rest.chars().next() {
@@ -183,24 +183,24 @@ fn parse_path<'p>(path: &'p str, names: &mut Vec<&'p str>) -> Result<Vec<Segment
         }
         names.push(name);
         if !text.is_empty() {
-            pieces.push(Segment::Literal(RequestPath::new(&text).into_canonical()));
+            pieces.push(PatternSegment::Literal(RequestPath::new(&text).into_canonical()));
             text.clear();
         }
         if c == '*' {
-            pieces.push(Segment::Splat);
+            pieces.push(PatternSegment::Splat);
             rest = &rest[1..];
         } else {
-            pieces.push(Segment::Placeholder(name.to_owned()));
+            pieces.push(PatternSegment::Placeholder(name.to_owned()));
             rest = &rest[1 + name.len()..];
         }
     }
     if !text.is_empty() {
-        pieces.push(Segment::Literal(RequestPath::new(&text).into_canonical()));
+        pieces.push(PatternSegment::Literal(RequestPath::new(&text).into_canonical()));
     }
     Ok(pieces)
 }
 
-fn matches_host(pattern: &str, host: &str, captures: &mut Captures) -> bool {
+fn matches_host(pattern: &str, host: &str, captures: &mut PathCaptures) -> bool {
     let mut labels = host.split('.');
     for wanted in pattern.split('.') {
         let Some(label) = labels.next() else { return false };
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     fn captured(pattern: &str, path: &str) -> Option<Vec<(String, String)>> {
-        let captures = Pattern::parse(pattern).expect(pattern).matches("my.site.test", &RequestPath::new(path))?;
+        let captures = PathPattern::parse(pattern).expect(pattern).matches("my.site.test", &RequestPath::new(path))?;
         let mut pairs = captures.pairs().to_vec();
         pairs.sort();
         Some(pairs)
@@ -315,16 +315,16 @@ mod tests {
             "/a?b",
             "https://*.x/",
         ] {
-            assert!(Pattern::parse(text).is_err(), "{text}");
+            assert!(PathPattern::parse(text).is_err(), "{text}");
         }
     }
 
     #[test]
     fn matching_takes_linear_time() {
-        let pattern = Pattern::parse("/*a/:x-b/:y-c/d").expect("valid");
+        let pattern = PathPattern::parse("/*a/:x-b/:y-c/d").expect("valid");
         let path = format!("/{}", "a/-b-".repeat(200_000));
         assert_eq!(pattern.matches("h", &RequestPath::new(&path)), None);
-        let pattern = Pattern::parse(&format!("/{}*{}/d", ":a22".replace('a', "b"), "-:c")).expect("valid");
+        let pattern = PathPattern::parse(&format!("/{}*{}/d", ":a22".replace('a', "b"), "-:c")).expect("valid");
         for text in ["%22", "22", "-"] {
             assert_eq!(pattern.matches("h", &RequestPath::new(&format!("/{}/e", text.repeat(200_000)))), None);
         }

@@ -7,13 +7,13 @@ use std::collections::{HashMap, HashSet};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use super::{
-    NOT_UTF8, REDIRECTS_BYTES, REDIRECTS_FILE, VALUE_BYTES, Warnings, circles,
+    NOT_UTF8, REDIRECTS_BYTES, REDIRECTS_FILE, RuleWarnings, VALUE_BYTES, circles,
     conditions::{check_conditions, is_parameter, parse_condition, parse_parameter},
     is_mangled, is_space, lines,
     pattern::{name_at, without_dot_segments},
-    pattern_bytes, text_of, within_bytes,
+    pattern_bytes, read_text, within_bytes,
 };
-use crate::manifest::{Conditions, Parameter, Pattern, RedirectRule};
+use crate::manifest::{ParameterValue, PathPattern, RedirectConditions, RedirectRule};
 
 /// Maximum rules without wildcards and conditions.
 const STATIC_RULES: usize = 2_000;
@@ -36,7 +36,7 @@ const ENCODED: &AsciiSet =
 
 impl RedirectRule {
     /// Returns whether the rule redirects, rather than serving a file.
-    pub fn redirects(&self) -> bool {
+    pub fn is_redirect(&self) -> bool {
         self.status != REWRITE && !ERRORS.contains(&self.status)
     }
 
@@ -48,12 +48,12 @@ impl RedirectRule {
 
 /// Compiles `_redirects` of a site. `has_file` says whether the site has a file, by its path without a leading slash.
 pub fn compile(file: &[u8], has_file: impl Fn(&str) -> bool) -> (Vec<RedirectRule>, Vec<String>) {
-    let mut warnings = Warnings::new(REDIRECTS_FILE);
+    let mut warnings = RuleWarnings::new(REDIRECTS_FILE);
     let mut rules = Vec::new();
     let mut numbers = Vec::new();
     let mut seen = HashSet::new();
     let (mut fixed, mut dynamic) = (0, 0);
-    let text = text_of(file, REDIRECTS_BYTES, &mut warnings);
+    let text = read_text(file, REDIRECTS_BYTES, &mut warnings);
     for (number, line) in lines(&text, &mut warnings) {
         if is_mangled(line) {
             warnings.add(number, NOT_UTF8);
@@ -88,7 +88,7 @@ pub fn compile(file: &[u8], has_file: impl Fn(&str) -> bool) -> (Vec<RedirectRul
             rules.push(rule);
         }
     }
-    let circles: HashMap<usize, String> = circles::find(&rules, &has_file).into_iter().collect();
+    let circles: HashMap<usize, String> = circles::find_loops(&rules, &has_file).into_iter().collect();
     for (rule, why) in &circles {
         warnings.add(numbers.get(*rule).copied().unwrap_or_default(), why);
     }
@@ -104,14 +104,14 @@ pub fn within_bounds(rules: Vec<RedirectRule>) -> Vec<RedirectRule> {
         *count += 1;
         *count <= most
     });
-    within_bytes(counted, ALL_BYTES, bytes_of).collect()
+    within_bytes(counted, ALL_BYTES, rule_bytes).collect()
 }
 
 /// Returns the total bytes of a rule's texts.
-pub fn bytes_of(rule: &RedirectRule) -> usize {
-    let Conditions { query, languages, countries } = &rule.conditions;
+pub fn rule_bytes(rule: &RedirectRule) -> usize {
+    let RedirectConditions { query, languages, countries } = &rule.conditions;
     let query = query.iter().map(|(name, parameter)| match parameter {
-        Parameter::Value(text) | Parameter::Placeholder(text) => name.len() + text.len(),
+        ParameterValue::Value(text) | ParameterValue::Placeholder(text) => name.len() + text.len(),
     });
     let lists = languages.iter().chain(countries).map(String::len);
     pattern_bytes(&rule.pattern) + rule.to.len() + query.chain(lists).sum::<usize>()
@@ -121,7 +121,7 @@ fn parse(line: &str) -> Result<RedirectRule, String> {
     let mut words =
         line.split(is_space).filter(|word| !word.is_empty()).take_while(|word| !word.starts_with('#')).peekable();
     let from = words.next().ok_or(FORM)?;
-    let mut conditions = Conditions::default();
+    let mut conditions = RedirectConditions::default();
     while let Some(word) = words.next_if(|word| is_parameter(word)) {
         conditions.query.push(parse_parameter(word)?);
     }
@@ -139,7 +139,7 @@ fn parse(line: &str) -> Result<RedirectRule, String> {
     if from.contains('?') {
         return Err("a path has no query here; `/a id=1 /b` is for requests of `/a?id=1`".into());
     }
-    let pattern = Pattern::parse(&from)?;
+    let pattern = PathPattern::parse(&from)?;
     check_target(to)?;
     let is_path = to.starts_with('/');
     if !is_path && (status == REWRITE || ERRORS.contains(&status)) {

@@ -16,36 +16,36 @@ const ENTRY_WEIGHT: usize = 48;
 /// The paths that a site asks programs not to crawl.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Robots {
-    groups: Vec<Group>,
+pub struct RobotsRules {
+    groups: Vec<AgentGroup>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Group {
+struct AgentGroup {
     /// Names in lower case; `*` matches agents that are not named in any group.
     agents: Vec<String>,
-    rules: Vec<Rule>,
+    rules: Vec<RobotsRule>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Rule {
+struct RobotsRule {
     allow: bool,
     /// The decoded path. `*` matches anything, and a trailing `$` the end.
     path: String,
 }
 
-impl Robots {
+impl RobotsRules {
     /// Parses the file. Invalid lines are skipped, as the standard requires.
     pub fn compile(text: &[u8]) -> Self {
         let text = String::from_utf8_lossy(text);
-        let (mut groups, mut is_naming) = (Vec::<Group>::new(), false);
+        let (mut groups, mut is_naming) = (Vec::<AgentGroup>::new(), false);
         for line in text.trim_start_matches('\u{feff}').lines() {
             let line = line.split('#').next().unwrap_or_default();
             let Some((field, value)) = line.split_once(':') else { continue };
             let (field, value) = (field.trim(), value.trim());
             if field.eq_ignore_ascii_case("user-agent") {
                 if !is_naming {
-                    groups.push(Group::default());
+                    groups.push(AgentGroup::default());
                     is_naming = true;
                 }
                 if let Some(group) = groups.last_mut() {
@@ -55,7 +55,7 @@ impl Robots {
                 is_naming = false;
                 // `Disallow:` without a path disallows nothing.
                 if let Some(group) = groups.last_mut().filter(|_| !value.is_empty()) {
-                    group.rules.push(Rule { allow, path: decode(value) });
+                    group.rules.push(RobotsRule { allow, path: decode(value) });
                 }
             }
         }
@@ -85,7 +85,7 @@ impl Robots {
 
     /// Returns the approximate bytes of memory used.
     pub fn weight(&self) -> usize {
-        let of = |group: &Group| {
+        let of = |group: &AgentGroup| {
             let texts = group.agents.iter().map(String::len).chain(group.rules.iter().map(|rule| rule.path.len()));
             texts.map(|len| len + ENTRY_WEIGHT).sum::<usize>() + ENTRY_WEIGHT
         };
@@ -93,28 +93,28 @@ impl Robots {
     }
 
     /// Returns whether an agent with one of `names` is asked not to crawl `path`, which may have a query.
-    pub fn disallows(&self, names: &[&str], path: &str) -> bool {
+    pub fn is_disallowed(&self, names: &[&str], path: &str) -> bool {
         if self.is_empty() || path == "/robots.txt" {
             return false;
         }
-        let is_named = |group: &&Group| {
+        let is_named = |group: &&AgentGroup| {
             let is_name =
                 |named: &String| names.iter().any(|name| name.trim_end_matches('/').eq_ignore_ascii_case(named));
             group.agents.iter().any(is_name)
         };
-        let is_for_others = |group: &&Group| group.agents.iter().any(|agent| agent == "*");
+        let is_for_others = |group: &&AgentGroup| group.agents.iter().any(|agent| agent == "*");
         let path = decode(path);
         if self.groups.iter().any(|group| is_named(&group)) {
-            decide(self.groups.iter().filter(is_named), &path)
+            is_longest_disallow(self.groups.iter().filter(is_named), &path)
         } else {
-            decide(self.groups.iter().filter(is_for_others), &path)
+            is_longest_disallow(self.groups.iter().filter(is_for_others), &path)
         }
     }
 }
 
 /// Returns whether the longest matching rule disallows the path. Among rules of equal length, one that allows wins.
-fn decide<'g>(groups: impl Iterator<Item = &'g Group>, path: &str) -> bool {
-    let met = groups.flat_map(|group| &group.rules).filter(|rule| is_met(rule.path.as_bytes(), path.as_bytes()));
+fn is_longest_disallow<'g>(groups: impl Iterator<Item = &'g AgentGroup>, path: &str) -> bool {
+    let met = groups.flat_map(|group| &group.rules).filter(|rule| is_match(rule.path.as_bytes(), path.as_bytes()));
     met.max_by_key(|rule| (rule.path.len(), rule.allow)).is_some_and(|rule| !rule.allow)
 }
 
@@ -130,7 +130,7 @@ fn decode(path: &str) -> String {
 }
 
 /// Returns whether `path` begins with a match of `pattern`, in at most as many steps as the product of both lengths.
-fn is_met(pattern: &[u8], path: &[u8]) -> bool {
+fn is_match(pattern: &[u8], path: &[u8]) -> bool {
     let (pattern, is_whole) = match pattern.strip_suffix(b"$") {
         Some(pattern) => (pattern, true),
         None => (pattern, false),
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn the_rules_of_an_agent_are_those_of_its_groups() {
-        let robots = Robots::compile(
+        let robots = RobotsRules::compile(
             b"\xef\xbb\xbf# to all\r\nUser-Agent: *\r\nDisallow: /private/ # not this\r\nAllow: /private/open\r\n\r\n\
               user-agent: GPTBot\nUser-agent: ClaudeBot\nDisallow: /\nAllow: /$\n\nSitemap: https://a.example/s.xml\n\
               User-agent: curl\nDisallow:\n\nUser-agent: GPTBot\nAllow: /llms.txt\nnonsense\n",
@@ -185,10 +185,10 @@ mod tests {
             (&["curl", "curl/"], "/private/x", false),
             (&["something", "curl/"], "/private/x", false),
         ] {
-            assert_eq!(robots.disallows(names, path), is_disallowed, "{names:?} {path}");
+            assert_eq!(robots.is_disallowed(names, path), is_disallowed, "{names:?} {path}");
         }
-        assert!(!Robots::compile(b"Disallow: /\n").disallows(&["curl"], "/"), "rules of nobody");
-        assert!(Robots::compile(b"<html>").is_empty());
+        assert!(!RobotsRules::compile(b"Disallow: /\n").is_disallowed(&["curl"], "/"), "rules of nobody");
+        assert!(RobotsRules::compile(b"<html>").is_empty());
     }
 
     #[test]
@@ -207,7 +207,7 @@ mod tests {
             ("", "/", true),
             ("/long", "/lo", false),
         ] {
-            assert_eq!(is_met(pattern.as_bytes(), path.as_bytes()), is_it, "{pattern} {path}");
+            assert_eq!(is_match(pattern.as_bytes(), path.as_bytes()), is_it, "{pattern} {path}");
         }
     }
 
@@ -216,11 +216,11 @@ mod tests {
         let names = (0..3 * NAMES).map(|name| format!("User-agent: bot{name}"));
         let rules = (0..3 * RULES).map(|rule| format!("Disallow: /{rule}"));
         let lines: Vec<_> = names.chain(rules).collect();
-        let robots = Robots::compile(lines.join("\n").as_bytes());
+        let robots = RobotsRules::compile(lines.join("\n").as_bytes());
         let (names, rules) = (robots.groups[0].agents.len(), robots.groups[0].rules.len());
         assert_eq!((robots.groups.len(), names, rules), (1, NAMES, RULES));
         assert!(robots.weight() < 1024 * 1024);
-        let read: Robots = serde_json::from_str(&serde_json::to_string(&robots).unwrap()).unwrap();
+        let read: RobotsRules = serde_json::from_str(&serde_json::to_string(&robots).unwrap()).unwrap();
         assert_eq!(read, robots);
     }
 }

@@ -16,17 +16,17 @@ const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove
 
 /// The captured values of a rule's wildcards, with the escapes of the request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Captures(Vec<(String, String)>);
+pub struct PathCaptures(Vec<(String, String)>);
 
 /// The part of a template into which a value is inserted.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum TemplatePart {
     Path,
     Query,
     Header,
 }
 
-impl Captures {
+impl PathCaptures {
     /// Replaces every `:name` of this match in a redirect target, or returns `None` if the result would exceed `most`
     /// bytes.
     ///
@@ -35,25 +35,25 @@ impl Captures {
     pub fn substitute(&self, template: &str, most: usize) -> Option<String> {
         let path = template.find(['?', '#']).unwrap_or(template.len());
         let mut out = String::with_capacity(template.len().min(most));
-        self.fill(&template[..path], Part::Path, &mut out, most)?;
+        self.fill(&template[..path], TemplatePart::Path, &mut out, most)?;
         if template.starts_with('/') {
             let kept = out.trim_start_matches(['/', '\\']);
             if kept.len() + 1 < out.len() {
                 out = format!("/{kept}");
             }
         }
-        self.fill(&template[path..], Part::Query, &mut out, most)?;
+        self.fill(&template[path..], TemplatePart::Query, &mut out, most)?;
         Some(out)
     }
 
     /// Replaces every `:name` of this match in a header's value, or returns `None` if it would exceed `most` bytes.
     pub fn substitute_in_header(&self, template: &str, most: usize) -> Option<String> {
         let mut out = String::with_capacity(template.len().min(most));
-        self.fill(template, Part::Header, &mut out, most)?;
+        self.fill(template, TemplatePart::Header, &mut out, most)?;
         Some(out)
     }
 
-    fn fill(&self, template: &str, part: Part, out: &mut String, most: usize) -> Option<()> {
+    fn fill(&self, template: &str, part: TemplatePart, out: &mut String, most: usize) -> Option<()> {
         let mut push = |text: &str| {
             let fits = out.len() + text.len() <= most;
             fits.then(|| out.push_str(text))
@@ -64,9 +64,9 @@ impl Captures {
             push(before)?;
             let name = name_at(&from_colon[1..]);
             match self.0.iter().find(|(known, _)| known == name) {
-                Some((_, value)) if part == Part::Path => push(value)?,
+                Some((_, value)) if part == TemplatePart::Path => push(value)?,
                 Some((_, value)) => {
-                    let set = if part == Part::Query { IN_QUERY } else { IN_HEADER };
+                    let set = if part == TemplatePart::Query { IN_QUERY } else { IN_HEADER };
                     for piece in percent_encode(value.as_bytes(), set) {
                         push(piece)?;
                     }
@@ -84,7 +84,7 @@ impl Captures {
 
     /// Adds the value of a query placeholder. Characters with a meaning in a path are escaped, because the value was
     /// data. Returns `false` if the value cannot be part of a path.
-    pub(super) fn add_of_query(&mut self, name: &str, value: &str) -> bool {
+    pub(super) fn add_query_value(&mut self, name: &str, value: &str) -> bool {
         let value = super::path::encoded(value.replace('+', "%20").as_bytes());
         let value = percent_encode(value.as_bytes(), UNRESERVED).to_string();
         let fits = !value.is_empty() && super::path::dots(&value) == 0;
@@ -107,8 +107,8 @@ mod tests {
         *,
     };
 
-    fn captures(pairs: &[(&str, &str)]) -> Captures {
-        Captures(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+    fn captures(pairs: &[(&str, &str)]) -> PathCaptures {
+        PathCaptures(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
     }
 
     #[test]
@@ -138,14 +138,14 @@ mod tests {
         }
         let header = captures.substitute_in_header("a; b=\":x\"", 100);
         assert_eq!(header.as_deref(), Some("a; b=\"a%26b&c=d+e%3Bf%2C%27g%27%28h%29%2A%2F\""));
-        let mut query = Captures::default();
-        assert!(query.add_of_query("x", "a/b?c#d&e+f%2f%C3%A9"));
+        let mut query = PathCaptures::default();
+        assert!(query.add_query_value("x", "a/b?c#d&e+f%2f%C3%A9"));
         assert_eq!(
             query.substitute("/:x?:x", 100).as_deref(),
             Some("/a%2Fb%3Fc%23d%26e%20f%2f%C3%A9?a%2Fb%3Fc%23d%26e%20f%2f%C3%A9")
         );
         for dots in ["", ".", "..", "%2e.", "%2E%2e"] {
-            assert!(!query.add_of_query("y", dots), "{dots}");
+            assert!(!query.add_query_value("y", dots), "{dots}");
         }
     }
 

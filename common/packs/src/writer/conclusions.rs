@@ -11,30 +11,30 @@ use domain::Timestamp;
 use super::{
     super::{
         FileEntry, Manifest, WrittenPack, advice,
-        dates::Dates,
-        encoded::{self, Sayings},
+        dates::FileDates,
+        encoded::{self, EncodingRules},
         files,
-        fingerprints::{Fingerprints, Source, Verified},
+        fingerprints::{ContentVerifier, FingerprintFinder, SiteFile},
         rules::{self, headers::CompiledHeaders},
         types,
     },
-    Contents, may_be_key,
+    ArchiveContents, may_be_key,
 };
 
 /// Maximum number of files with a wrong encoding that warnings name.
 const MISNAMED: usize = 20;
 
-impl Contents<'_> {
+impl ArchiveContents<'_> {
     /// Determines which files are stored encoded, and which names carry hashes.
-    pub(super) fn judge_names(&mut self, data: &File) -> io::Result<()> {
+    pub(super) fn detect_encodings(&mut self, data: &File) -> io::Result<()> {
         let headers = self.headers.take();
         self.kept_headers = headers.as_deref().and_then(rules::kept::headers);
         let compiled = rules::headers::compile(&headers.unwrap_or_default());
-        let sayings = Sayings::of(&compiled.rules);
+        let sayings = EncodingRules::from_rules(&compiled.rules);
         let loaders: HashSet<&str> = self.files.keys().filter_map(|path| encoded::unity_folder(path)).collect();
         for (path, index) in &self.files {
             let claimed = encoded::claimed(path, |folder| loaders.contains(folder)).map(|claim| claim.encoding);
-            let said = sayings.of_path(path);
+            let said = sayings.find_for_path(path);
             let Some(encoding) = said.or(claimed) else { continue };
             if encoded::is_encoded(data, self.bodies[*index].span, encoding)? {
                 self.encoded.insert(path.clone(), encoding);
@@ -45,15 +45,15 @@ impl Contents<'_> {
                 ));
             }
         }
-        let files = self.files.iter().map(|(path, index)| Source { path, span: self.bodies[*index].span }).collect();
-        let found = Fingerprints::new(files).decide(Verified::new(data))?;
+        let files = self.files.iter().map(|(path, index)| SiteFile { path, span: self.bodies[*index].span }).collect();
+        let found = FingerprintFinder::new(files).decide(ContentVerifier::new(data))?;
         self.fingerprinted = found.into_iter().map(str::to_owned).collect();
         self.compiled_headers = compiled;
         Ok(())
     }
 
     /// Returns the manifest and the pack's properties. `dates` are those of the earlier pack's files.
-    pub(super) fn into_pack(mut self, now: Timestamp, dates: &Dates) -> (Manifest, WrittenPack) {
+    pub(super) fn into_pack(mut self, now: Timestamp, dates: &FileDates) -> (Manifest, WrittenPack) {
         // A hash identifies one content: a name whose content has changed has no hash, whatever it looks like.
         let is_changed =
             |path: &str| self.files.get(path).is_some_and(|&body| dates.is_changed(path, &self.bodies[body].sha256));

@@ -17,12 +17,12 @@ mod zip_mutations;
 
 use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
-use packs::archive::Format;
+use packs::archive::UploadFormat;
 
-use self::theirs::{Readers, tools};
+use self::theirs::{ExternalReaders, tools};
 
 /// The files of an archive, with the SHA-256 of each.
-type Files = BTreeMap<String, String>;
+type FileHashes = BTreeMap<String, String>;
 
 /// Cases of zip archives that programs read differently nevertheless: names without the UTF-8 flag, which Python reads
 /// in the DOS code page; symlinks, which only the directory marks; and Windows backslashes, which Python and others
@@ -39,7 +39,7 @@ const READ_DIFFERENTLY: [&str; 8] = [
 ];
 
 /// Packs the folders. Returns for each archive the folder's name, its own name, its format and its bytes.
-fn written(folder: &Path) -> Vec<(String, String, Format, Vec<u8>)> {
+fn written(folder: &Path) -> Vec<(String, String, UploadFormat, Vec<u8>)> {
     let sites = folder.join("sites");
     site::write(&sites);
     let out = folder.join("out");
@@ -61,9 +61,9 @@ fn written(folder: &Path) -> Vec<(String, String, Format, Vec<u8>)> {
         for file in files {
             let name = file.file_name().into_string().expect("a name");
             let format = match name.split_once('.').expect("an ending").1 {
-                "tar.gz" => Format::TarGzip,
-                "tar.zst" => Format::TarZstd,
-                "zip" => Format::Zip,
+                "tar.gz" => UploadFormat::TarGzip,
+                "tar.zst" => UploadFormat::TarZstd,
+                "zip" => UploadFormat::Zip,
                 _ => continue,
             };
             archives.push((site.to_owned(), name, format, fs::read(file.path()).expect("an archive")));
@@ -77,7 +77,7 @@ fn archives_of_every_writer_are_read_as_every_reader_reads_them() {
     let folder = tempfile::tempdir().expect("a folder");
     let archives = written(folder.path());
     assert!(archives.len() > 150, "{}", archives.len());
-    let mut readers = Readers::start();
+    let mut readers = ExternalReaders::start();
     let (mut wrong, mut odd) = (Vec::new(), Vec::new());
     for (site, name, format, bytes) in &archives {
         let wanted = site::files(site, name);
@@ -101,13 +101,13 @@ fn archives_of_every_writer_are_read_as_every_reader_reads_them() {
 #[test]
 fn zip_archives_that_lie_are_read_as_all_readers_read_them_or_refused() {
     const LARGEST: usize = 1024 * 1024;
-    let mut readers = Readers::start();
+    let mut readers = ExternalReaders::start();
     let mut wrong = Vec::new();
     let mut compared = 0;
     let cases = corpus::cases().into_iter().filter(|case| case.form == corpus::Form::Zip && case.bytes.len() < LARGEST);
     for corpus::Case { name, bytes, .. } in cases {
-        let Ok(ours) = ours::read(&bytes, Format::Zip) else { continue };
-        for (reader, read) in readers.read_all(&bytes, Format::Zip) {
+        let Ok(ours) = ours::read(&bytes, UploadFormat::Zip) else { continue };
+        for (reader, read) in readers.read_all(&bytes, UploadFormat::Zip) {
             // A program that cannot read the archive sees no other files in it.
             let Ok(read) = read else { continue };
             compared += 1;
@@ -127,7 +127,7 @@ fn mutations_are_read_as_all_readers_read_them_or_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let seeds: Vec<Vec<u8>> = written(folder.path())
         .into_iter()
-        .filter(|(_, _, format, _)| *format != Format::Zip)
+        .filter(|(_, _, format, _)| *format != UploadFormat::Zip)
         .map(|(_, _, format, bytes)| ours::decompressed(&bytes, format))
         .filter(|tar| tar.len() <= mutations::LARGEST)
         .collect();
@@ -139,7 +139,7 @@ fn mutations_of_zip_archives_are_read_as_all_readers_read_them_or_refused() {
     let count = std::env::var("SVC_TEST_MUTATIONS").map_or(150, |count| count.parse().expect("a number"));
     let folder = tempfile::tempdir().expect("a folder");
     let plain = written(folder.path()).into_iter().filter(|(site, ..)| site == "plain");
-    let written = plain.filter(|(_, _, format, _)| *format == Format::Zip).map(|(_, _, _, bytes)| bytes);
+    let written = plain.filter(|(_, _, format, _)| *format == UploadFormat::Zip).map(|(_, _, _, bytes)| bytes);
     let cases = corpus::cases().into_iter().filter(|case| {
         let is_published = matches!(case.expect, corpus::Expect::Files(_));
         case.form == corpus::Form::Zip && is_published && !READ_DIFFERENTLY.contains(&&*case.name)

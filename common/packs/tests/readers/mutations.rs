@@ -11,12 +11,12 @@ use std::{
 };
 
 use flate2::{Compression, write::GzEncoder};
-use packs::archive::Format;
+use packs::archive::UploadFormat;
 
 use crate::{
-    Files, ours,
+    FileHashes, ours,
     random::Random,
-    theirs::{FIVE, Readers, Reading},
+    theirs::{ArchiveReading, ExternalReaders, FIVE},
 };
 
 /// Maximum bytes of an archive to mutate.
@@ -55,7 +55,7 @@ pub(crate) fn judge(seeds: &[Vec<u8>], count: usize) {
     thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
-                let mut readers = Readers::start();
+                let mut readers = ExternalReaders::start();
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     if number >= count {
@@ -83,8 +83,8 @@ pub(crate) fn judge(seeds: &[Vec<u8>], count: usize) {
     assert!(wrong.is_empty(), "{} of {count}:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-fn compare(readers: &mut Readers, tar: &[u8]) -> Result<String, String> {
-    let ours = ours::read(&stored(tar), Format::TarGzip);
+fn compare(readers: &mut ExternalReaders, tar: &[u8]) -> Result<String, String> {
+    let ours = ours::read(&stored(tar), UploadFormat::TarGzip);
     // Every program is run, whatever the others return: each may be the one that leaves its folder.
     let readings: Vec<_> = FIVE.iter().map(|&reader| (reader, readers.read(reader, tar))).collect();
     if let Ok(ours) = &ours {
@@ -100,14 +100,14 @@ fn compare(readers: &mut Readers, tar: &[u8]) -> Result<String, String> {
         }
     }
     // A program that cannot read the archive has no say about its content.
-    let read: Option<Vec<&Reading>> = readings.iter().map(|(_, reading)| reading.as_ref().ok()).collect();
+    let read: Option<Vec<&ArchiveReading>> = readings.iter().map(|(_, reading)| reading.as_ref().ok()).collect();
     let agreed = read.as_ref().and_then(|read| {
         let (first, rest) = read.split_first()?;
         rest.iter().all(|other| other.files == first.files).then_some(*first)
     });
     match (ours, agreed) {
         (Ok(ours), Some(agreed)) if ours == agreed.files => Ok("published as all read it".to_owned()),
-        (Ok(ours), Some(agreed)) if is_of_symlinks(&ours, agreed) => Ok("published without symlinks".to_owned()),
+        (Ok(ours), Some(agreed)) if is_symlink_difference(&ours, agreed) => Ok("published without symlinks".to_owned()),
         (Ok(ours), Some(agreed)) => Err(format!("all read {:?}, and we {:?}", agreed.files.keys(), ours.keys())),
         (Ok(_), None) => Ok("published, read in different ways".to_owned()),
         // An archive without a file is rejected, whatever else is wrong with it.
@@ -122,10 +122,10 @@ fn compare(readers: &mut Readers, tar: &[u8]) -> Result<String, String> {
 }
 
 /// Returns whether a reading differs only by symlinks, which we skip, even in place of files and folders.
-fn is_of_symlinks(ours: &Files, agreed: &Reading) -> bool {
+fn is_symlink_difference(ours: &FileHashes, agreed: &ArchiveReading) -> bool {
     let is_linked = |path: &str| agreed.links.iter().any(|link| path == link || path.starts_with(&format!("{link}/")));
-    let rest = |files: &Files| {
-        files.iter().filter(|(path, _)| !is_linked(path)).map(|(p, h)| (p.clone(), h.clone())).collect::<Files>()
+    let rest = |files: &FileHashes| {
+        files.iter().filter(|(path, _)| !is_linked(path)).map(|(p, h)| (p.clone(), h.clone())).collect::<FileHashes>()
     };
     !agreed.links.is_empty() && rest(ours) == rest(&agreed.files)
 }
@@ -172,13 +172,13 @@ fn change(random: &mut Random, tar: &mut Vec<u8>, seeds: &[Vec<u8>]) {
         9 => insert(tar, header, &entry(random)),
         10 => insert(tar, header, &announcement(random)),
         11 => {
-            let (from, to) = (header, end_of(tar, header));
+            let (from, to) = (header, entry_end(tar, header));
             let copy = tar[from..to].to_vec();
             let at = headers[random.below(headers.len())];
             insert(tar, at, &copy);
         }
         12 => {
-            let to = end_of(tar, header);
+            let to = entry_end(tar, header);
             tar.drain(header..to);
         }
         13 => {
@@ -196,7 +196,7 @@ fn change(random: &mut Random, tar: &mut Vec<u8>, seeds: &[Vec<u8>]) {
         16 => tar.extend_from_slice(&seeds[random.below(seeds.len())]),
         17 => {
             let other = &seeds[random.below(seeds.len())];
-            let kept = end_of(tar, *headers.last().expect("a header"));
+            let kept = entry_end(tar, *headers.last().expect("a header"));
             tar.truncate(kept);
             tar.extend_from_slice(other);
         }
@@ -222,7 +222,7 @@ fn headers(tar: &[u8]) -> Vec<usize> {
     let mut at = 0;
     while at + BLOCK <= tar.len() && tar[at..at + BLOCK].iter().any(|&b| b != 0) {
         headers.push(at);
-        at = end_of(tar, at);
+        at = entry_end(tar, at);
     }
     if headers.is_empty() {
         headers.push(0);
@@ -230,7 +230,7 @@ fn headers(tar: &[u8]) -> Vec<usize> {
     headers
 }
 
-fn end_of(tar: &[u8], header: usize) -> usize {
+fn entry_end(tar: &[u8], header: usize) -> usize {
     let size = tar.get(header + 124..header + 136).and_then(|field| std::str::from_utf8(field).ok());
     let size = size.and_then(|size| usize::from_str_radix(size.trim_matches(['\0', ' ']), 8).ok()).unwrap_or(0);
     let end = header.saturating_add(BLOCK).saturating_add(size.min(1 << 40).next_multiple_of(BLOCK));
@@ -240,12 +240,12 @@ fn end_of(tar: &[u8], header: usize) -> usize {
 fn set_field(random: &mut Random, tar: &mut [u8], header: usize) {
     let Some(block) = tar.get_mut(header..header + BLOCK) else { return };
     let (at, len, value): (usize, usize, Vec<u8>) = match random.below(10) {
-        0..=2 => (124, 12, random.one_of(NUMBERS).to_vec()),
-        3..=4 => (156, 1, random.one_of(KINDS).to_vec()),
-        5..=6 => (0, 100, random.one_of(NAMES).to_vec()),
-        7 => (157, 100, random.one_of(NAMES).to_vec()),
-        8 => (345, 155, random.one_of(PREFIXES).to_vec()),
-        _ => (257, 8, random.one_of(MAGICS).to_vec()),
+        0..=2 => (124, 12, random.pick(NUMBERS).to_vec()),
+        3..=4 => (156, 1, random.pick(KINDS).to_vec()),
+        5..=6 => (0, 100, random.pick(NAMES).to_vec()),
+        7 => (157, 100, random.pick(NAMES).to_vec()),
+        8 => (345, 155, random.pick(PREFIXES).to_vec()),
+        _ => (257, 8, random.pick(MAGICS).to_vec()),
     };
     block[at..at + len].fill(0);
     block[at..at + value.len().min(len)].copy_from_slice(&value[..value.len().min(len)]);
@@ -253,7 +253,7 @@ fn set_field(random: &mut Random, tar: &mut [u8], header: usize) {
         0 => {}
         1 => {
             mend(block);
-            let other: &[u8] = random.one_of(&[b"       \0", b"0000000\0", b"\0\0\0\0\0\0\0\0", b"17777777"]);
+            let other: &[u8] = random.pick(&[b"       \0", b"0000000\0", b"\0\0\0\0\0\0\0\0", b"17777777"]);
             block[148..156].copy_from_slice(other);
         }
         2 => {
@@ -333,19 +333,19 @@ const MAGICS: &[&[u8]] =
 
 fn entry(random: &mut Random) -> Vec<u8> {
     let body: Vec<u8> = vec![b'x'; random.below(1_100)];
-    with_header(random.one_of(KINDS)[0], random.one_of(NAMES), random.one_of(NAMES), &body)
+    with_header(random.pick(KINDS)[0], random.pick(NAMES), random.pick(NAMES), &body)
 }
 
 /// Returns an extended header for the next entry.
 fn announcement(random: &mut Random) -> Vec<u8> {
-    let name = random.one_of(NAMES).to_vec();
+    let name = random.pick(NAMES).to_vec();
     match random.below(6) {
         0 => with_header(b'L', b"././@LongLink", b"", &[&name[..], b"\0"].concat()),
         1 => with_header(b'K', b"././@LongLink", b"", &[&name[..], b"\0"].concat()),
         kind => {
             let mut records = Vec::new();
             for _ in 0..=random.below(2) {
-                let key: &str = random.one_of(&[
+                let key: &str = random.pick(&[
                     "path",
                     "path",
                     "linkpath",
@@ -361,12 +361,12 @@ fn announcement(random: &mut Random) -> Vec<u8> {
                 ]);
                 let value = match key {
                     "size" => random
-                        .one_of(&[&b"0"[..], b"1", b"5", b"512", b"1800", b"-1", b"", b"99999999999999999999", b"5 "])
+                        .pick(&[&b"0"[..], b"1", b"5", b"512", b"1800", b"-1", b"", b"99999999999999999999", b"5 "])
                         .to_vec(),
-                    "hdrcharset" => random.one_of(&[&b"BINARY"[..], b"ISO-IR 10646 2000 UTF-8"]).to_vec(),
-                    "mtime" => random.one_of(&[&b"1"[..], b"-1.5", b"nan", b""]).to_vec(),
+                    "hdrcharset" => random.pick(&[&b"BINARY"[..], b"ISO-IR 10646 2000 UTF-8"]).to_vec(),
+                    "mtime" => random.pick(&[&b"1"[..], b"-1.5", b"nan", b""]).to_vec(),
                     "uid" => b"1000".to_vec(),
-                    _ => random.one_of(NAMES).to_vec(),
+                    _ => random.pick(NAMES).to_vec(),
                 };
                 records.extend(record(key, &value));
             }

@@ -4,17 +4,17 @@ use std::io;
 
 use packs::{
     WriteError,
-    archive::{Archive, ArchiveError, Format, Member},
+    archive::{ArchiveError, ArchiveMember, UploadArchive, UploadFormat},
 };
 use sha2::{Digest as _, Sha256};
 
-use crate::Files;
+use crate::FileHashes;
 
-pub(crate) fn read(bytes: &[u8], format: Format) -> Result<Files, String> {
-    let mut files = Files::new();
-    let read = Archive::new(bytes, format).read(|member| {
+pub(crate) fn read(bytes: &[u8], format: UploadFormat) -> Result<FileHashes, String> {
+    let mut files = FileHashes::new();
+    let read = UploadArchive::new(bytes, format).read(|member| {
         match member {
-            Member::File { path, body, must_repeat } => {
+            ArchiveMember::File { path, body, must_repeat } => {
                 let mut hash = Sha256::new();
                 let mut chunk = [0; 4_096];
                 loop {
@@ -26,7 +26,7 @@ pub(crate) fn read(bytes: &[u8], format: Format) -> Result<Files, String> {
                 }
                 repeat(&mut files, path, hex::encode(hash.finalize()), must_repeat)?;
             }
-            Member::Link { path, target, must_repeat } => {
+            ArchiveMember::Link { path, target, must_repeat } => {
                 let target = files[target].clone();
                 repeat(&mut files, path, target, must_repeat)?;
             }
@@ -40,7 +40,7 @@ pub(crate) fn read(bytes: &[u8], format: Format) -> Result<Files, String> {
     }
 }
 
-fn repeat(files: &mut Files, path: &str, hash: String, must_repeat: bool) -> Result<(), ArchiveError> {
+fn repeat(files: &mut FileHashes, path: &str, hash: String, must_repeat: bool) -> Result<(), ArchiveError> {
     if must_repeat && files.get(path) != Some(&hash) {
         return Err(ArchiveError::past_end(path));
     }
@@ -48,8 +48,8 @@ fn repeat(files: &mut Files, path: &str, hash: String, must_repeat: bool) -> Res
     Ok(())
 }
 
-pub(crate) fn decompressed(bytes: &[u8], format: Format) -> Vec<u8> {
-    let mut decoder: Box<dyn io::Read + '_> = if format == Format::TarZstd {
+pub(crate) fn decompressed(bytes: &[u8], format: UploadFormat) -> Vec<u8> {
+    let mut decoder: Box<dyn io::Read + '_> = if format == UploadFormat::TarZstd {
         Box::new(zstd::Decoder::new(bytes).expect("a decoder"))
     } else {
         Box::new(flate2::read::MultiGzDecoder::new(bytes))

@@ -17,7 +17,7 @@ impl Random {
         usize::try_from(self.next() % end.max(1) as u64).expect("small")
     }
 
-    pub(crate) fn one_of<'a, T: ?Sized>(&mut self, all: &[&'a T]) -> &'a T {
+    pub(crate) fn pick<'a, T: ?Sized>(&mut self, all: &[&'a T]) -> &'a T {
         all[self.below(all.len())]
     }
 }

@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::symlink, path::Path};
 
 use sha2::{Digest as _, Sha256};
 
-use crate::Files;
+use crate::FileHashes;
 
 /// Their names, as in `writers/all.sh`.
 pub(crate) const ALL: [&str; 3] = ["plain", "full", "links"];
@@ -55,9 +55,9 @@ pub(crate) fn write(folder: &Path) {
 }
 
 /// Returns the expected files of an archive of a folder.
-pub(crate) fn files(site: &str, archive: &str) -> Files {
+pub(crate) fn files(site: &str, archive: &str) -> FileHashes {
     let site = if archive.starts_with("go-") { "recorded" } else { site };
-    let mut files: Files =
+    let mut files: FileHashes =
         contents(site).into_iter().map(|(path, body)| (path, hex::encode(Sha256::digest(body)))).collect();
     // Info-ZIP follows symlinks unless told otherwise, and Python those to files.
     if site == "links" && archive.starts_with("info") && archive != "info-symlinks.zip" {

@@ -8,11 +8,11 @@ use std::{
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
 };
 
-use packs::archive::Format;
+use packs::archive::UploadFormat;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
-use crate::{Files, ours};
+use crate::{FileHashes, ours};
 
 /// Maximum bytes of an extracted file that are read: a sparse one may be endless.
 const LARGEST: u64 = 64 * 1024 * 1024;
@@ -20,8 +20,8 @@ const LARGEST: u64 = 64 * 1024 * 1024;
 const NOBODY: u32 = 65_534;
 
 #[derive(Debug, Default, Clone, Deserialize)]
-pub(crate) struct Reading {
-    pub(crate) files: Files,
+pub(crate) struct ArchiveReading {
+    pub(crate) files: FileHashes,
     /// The names of the entries, and the targets of hard links; empty for a program that does not print them.
     pub(crate) names: Vec<String>,
     pub(crate) links: Vec<String>,
@@ -42,27 +42,27 @@ pub(crate) fn node() -> PathBuf {
 }
 
 /// Long-running programs that read archives one after another.
-pub(crate) struct Readers {
-    python: Worker,
-    node: Worker,
+pub(crate) struct ExternalReaders {
+    python: ReaderWorker,
+    node: ReaderWorker,
     folder: tempfile::TempDir,
     number: u64,
 }
 
-struct Worker {
+struct ReaderWorker {
     child: Child,
     to: ChildStdin,
     from: BufReader<ChildStdout>,
 }
 
-impl Drop for Worker {
+impl Drop for ReaderWorker {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-impl Worker {
+impl ReaderWorker {
     fn start(program: PathBuf, script: &str) -> Self {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/readers").join(script);
         let mut child = Command::new(program)
@@ -76,40 +76,44 @@ impl Worker {
         Self { child, to, from: BufReader::new(from) }
     }
 
-    fn read(&mut self, form: &str, archive: &[u8]) -> Result<Reading, String> {
+    fn read(&mut self, form: &str, archive: &[u8]) -> Result<ArchiveReading, String> {
         #[derive(Deserialize)]
         #[serde(untagged)]
-        enum Answer {
-            Read(Reading),
+        enum WorkerAnswer {
+            Read(ArchiveReading),
             Refused { error: String },
         }
         writeln!(self.to, "{form} {}", archive.len()).and_then(|()| self.to.write_all(archive)).expect("it reads");
         let mut line = String::new();
         self.from.read_line(&mut line).expect("it answers");
         match serde_json::from_str(&line).expect("JSON") {
-            Answer::Read(reading) => Ok(without_system_files(reading)),
-            Answer::Refused { error } => Err(error),
+            WorkerAnswer::Read(reading) => Ok(without_system_files(reading)),
+            WorkerAnswer::Refused { error } => Err(error),
         }
     }
 }
 
-impl Readers {
+impl ExternalReaders {
     pub(crate) fn start() -> Self {
         let memory = Path::new("/dev/shm");
         let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
         let folder = folder.expect("a folder");
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("permissions");
         Self {
-            python: Worker::start(tools().join("venv/bin/python3"), "read.py"),
-            node: Worker::start(node(), "read.mjs"),
+            python: ReaderWorker::start(tools().join("venv/bin/python3"), "read.py"),
+            node: ReaderWorker::start(node(), "read.mjs"),
             folder,
             number: 0,
         }
     }
 
     /// Reads an archive with every program that knows its format.
-    pub(crate) fn read_all(&mut self, archive: &[u8], format: Format) -> Vec<(&'static str, Result<Reading, String>)> {
-        if format == Format::Zip {
+    pub(crate) fn read_all(
+        &mut self,
+        archive: &[u8],
+        format: UploadFormat,
+    ) -> Vec<(&'static str, Result<ArchiveReading, String>)> {
+        if format == UploadFormat::Zip {
             return vec![
                 ("Python", self.python.read("zip", archive)),
                 ("unzip", self.extract(archive, &["unzip", "-qo", "FILE"])),
@@ -127,7 +131,7 @@ impl Readers {
     }
 
     /// Reads a tar archive with one of the [`FIVE`].
-    pub(crate) fn read(&mut self, reader: &str, tar: &[u8]) -> Result<Reading, String> {
+    pub(crate) fn read(&mut self, reader: &str, tar: &[u8]) -> Result<ArchiveReading, String> {
         match reader {
             "Python" => self.python.read("tar", tar),
             "node-tar" => self.node.read("tar", tar),
@@ -138,7 +142,7 @@ impl Readers {
         }
     }
 
-    fn extract(&mut self, archive: &[u8], command: &[&str]) -> Result<Reading, String> {
+    fn extract(&mut self, archive: &[u8], command: &[&str]) -> Result<ArchiveReading, String> {
         self.number += 1;
         let file = self.folder.path().join("archive");
         fs::write(&file, archive).expect("written");
@@ -152,7 +156,7 @@ impl Readers {
             program.uid(NOBODY).gid(NOBODY);
         }
         let ended = program.output().expect("a program of the tests");
-        let mut reading = Reading::default();
+        let mut reading = ArchiveReading::default();
         let walked = walk(&folder, &folder, &mut reading);
         let _ = fs::remove_dir_all(&folder);
         // unzip's status 1 is a warning: it has read the archive.
@@ -172,7 +176,7 @@ impl Readers {
 /// The five programs that are compared on tar archives.
 pub(crate) const FIVE: [&str; 5] = ["Python", "node-tar", "BusyBox", "GNU tar", "bsdtar"];
 
-fn walk(root: &Path, folder: &Path, reading: &mut Reading) -> Result<(), String> {
+fn walk(root: &Path, folder: &Path, reading: &mut ArchiveReading) -> Result<(), String> {
     for entry in folder.read_dir().map_err(|error| error.to_string())? {
         let entry = entry.map_err(|error| error.to_string())?;
         let path = entry.path();
@@ -196,7 +200,7 @@ fn walk(root: &Path, folder: &Path, reading: &mut Reading) -> Result<(), String>
 }
 
 /// Removes the files that we skip.
-fn without_system_files(mut reading: Reading) -> Reading {
+fn without_system_files(mut reading: ArchiveReading) -> ArchiveReading {
     reading.files.retain(|path, _| {
         let name = path.rsplit('/').next().unwrap_or_default();
         !(name.starts_with("._") || name == ".DS_Store" || name == "Icon\r")

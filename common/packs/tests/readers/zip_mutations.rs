@@ -1,10 +1,10 @@
 //! Randomly mutated zip archives. Programs locate the parts of a zip archive in many ways: every program that can read
 //! an archive must read exactly what we publish.
 
-use packs::archive::Format;
+use packs::archive::UploadFormat;
 use sha2::{Digest as _, Sha256};
 
-use crate::{ours, random::Random, theirs::Readers};
+use crate::{ours, random::Random, theirs::ExternalReaders};
 
 /// Signatures of archive parts.
 const SIGNATURES: [&[u8; 4]; 6] =
@@ -15,15 +15,15 @@ const BYTES: [&[u8]; 9] = [b"\0", b"\x01", b"\x08", b"\x10", b"\xff", b"a", b"/"
 
 /// Mutates `count` archives and compares all readers.
 pub(crate) fn judge(seeds: &[Vec<u8>], count: usize) {
-    let mut readers = Readers::start();
+    let mut readers = ExternalReaders::start();
     let (mut published, mut readings) = (0, 0);
     let empty = hex::encode(Sha256::digest(b""));
     let mut wrong = Vec::new();
     for number in 0..count {
         let zip = mutation(seeds, number);
-        let Ok(ours) = ours::read(&zip, Format::Zip) else { continue };
+        let Ok(ours) = ours::read(&zip, UploadFormat::Zip) else { continue };
         published += 1;
-        let read = readers.read_all(&zip, Format::Zip);
+        let read = readers.read_all(&zip, UploadFormat::Zip);
         // Other names are guessed, and symlinks are only marked in the directory.
         let has_links = read.iter().any(|(_, read)| read.as_ref().is_ok_and(|read| !read.links.is_empty()));
         if has_links || !ours.keys().all(|path| path.is_ascii()) {
@@ -65,10 +65,10 @@ fn change(random: &mut Random, zip: &mut Vec<u8>, seeds: &[Vec<u8>]) {
     let part = parts[random.below(parts.len())];
     let other = parts[random.below(parts.len())];
     match random.below(12) {
-        0..=3 => set(zip, part + 4 + random.below(PART_BYTES), random.one_of(&BYTES)),
+        0..=3 => set(zip, part + 4 + random.below(PART_BYTES), random.pick(&BYTES)),
         4..=5 => {
             // The same field in the local header and in the directory, where it is two bytes further on.
-            let (at, bytes) = (4 + random.below(26), random.one_of(&BYTES));
+            let (at, bytes) = (4 + random.below(26), random.pick(&BYTES));
             let entry = random.below(64);
             for (signature, further) in [(SIGNATURES[0], 0), (SIGNATURES[1], 2)] {
                 let same: Vec<usize> = parts.iter().copied().filter(|&at| zip[at..].starts_with(signature)).collect();
@@ -97,7 +97,7 @@ fn change(random: &mut Random, zip: &mut Vec<u8>, seeds: &[Vec<u8>]) {
             zip.resize(zip.len() + zeros, 0);
         }
         _ => {
-            let comment = random.one_of::<[u8]>(&[b"PK\x05\x06", b"plain", &[0; 30]]);
+            let comment = random.pick::<[u8]>(&[b"PK\x05\x06", b"plain", &[0; 30]]);
             if let Some(end) = zip.windows(4).rposition(|bytes| bytes == SIGNATURES[2]) {
                 set(zip, end + 20, &[u8::try_from(comment.len()).expect("short"), 0]);
                 zip.extend_from_slice(comment);

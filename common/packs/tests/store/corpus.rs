@@ -5,7 +5,7 @@ use std::{fs::File, io::Write as _, path::Path};
 
 use corpus::{Case, Expect, Form, Tarball};
 use domain::DeploymentId;
-use packs::{Format, WriteError};
+use packs::{UploadFormat, WriteError};
 use proptest::prelude::*;
 
 use crate::World;
@@ -46,11 +46,11 @@ async fn every_upload_gets_the_answer_it_must_get() {
     assert_eq!(names.len(), cases.len(), "two cases have one name");
 }
 
-fn format(form: Form) -> Format {
+fn format(form: Form) -> UploadFormat {
     match form {
-        Form::TarGzip => Format::TarGzip,
-        Form::TarZstd => Format::TarZstd,
-        Form::Zip => Format::Zip,
+        Form::TarGzip => UploadFormat::TarGzip,
+        Form::TarZstd => UploadFormat::TarZstd,
+        Form::Zip => UploadFormat::Zip,
     }
 }
 
@@ -140,7 +140,7 @@ fn the_sample_of_a_file_can_be_spooled_twice() {
         for spooled in [spooled, again] {
             world
                 .store
-                .write(&DeploymentId::new(world.now), spooled, Format::TarGzip, world.now)
+                .write(&DeploymentId::new(world.now), spooled, UploadFormat::TarGzip, world.now)
                 .await
                 .expect("published");
         }

@@ -10,7 +10,7 @@ use std::{
 
 use corpus::Tarball;
 use domain::DeploymentId;
-use packs::{DIGEST_BLOCK_BYTES, FaultKind, Manifest, Pace, Span, StoreError};
+use packs::{DIGEST_BLOCK_BYTES, FaultKind, Manifest, ReadPace, Span, StoreError};
 
 use crate::World;
 
@@ -20,9 +20,9 @@ fn rounds() -> u64 {
 }
 
 /// Reproducible random numbers.
-struct Dice(u64);
+struct SeededRandom(u64);
 
-impl Dice {
+impl SeededRandom {
     fn roll(&mut self, sides: u64) -> u64 {
         self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
         (self.0 >> 33) % sides
@@ -30,7 +30,7 @@ impl Dice {
 }
 
 fn bodies() -> Vec<(&'static str, Vec<u8>)> {
-    let mut dice = Dice(7);
+    let mut dice = SeededRandom(7);
     let page: String = (0..30_000).fold(String::new(), |page, n| page + &format!("<p>{n} {}</p>\n", dice.roll(1_000)));
     let noise: Vec<u8> =
         (0..3 * DIGEST_BLOCK_BYTES + 100).map(|_| u8::try_from(dice.roll(256)).expect("a byte")).collect();
@@ -57,7 +57,7 @@ impl World {
     }
 
     async fn fault(&self, id: &DeploymentId) -> Option<(FaultKind, Vec<String>)> {
-        let step = self.store.check_whole(id, &mut Pace::new(None)).await.expect("checked");
+        let step = self.store.check_whole(id, &mut ReadPace::new(None)).await.expect("checked");
         step.fault.map(|fault| (fault.kind, fault.paths))
     }
 }
@@ -107,7 +107,7 @@ async fn a_whole_pack_has_no_fault_and_can_be_checked_in_steps() {
     assert_eq!(world.fault(&id).await, None);
     let (mut from, mut steps) = (0, 0);
     loop {
-        let step = world.store.check(&id, from, 1, &mut Pace::new(None)).await.expect("checked");
+        let step = world.store.check(&id, from, 1, &mut ReadPace::new(None)).await.expect("checked");
         assert_eq!(step.fault, None);
         steps += 1;
         match step.next {
@@ -128,7 +128,7 @@ async fn each_kind_of_fault_is_named_with_its_files() {
     let lost = async |object: &str| {
         let id = publish(&world).await;
         fs::remove_file(world.object(&id, object)).expect("removed");
-        assert!(world.store.probe(&id).await.expect_err("refused").is_of_pack());
+        assert!(world.store.probe(&id).await.expect_err("refused").is_pack_fault());
         world.fault(&id).await
     };
     assert_eq!(lost("manifest").await, Some((FaultKind::ManifestMissing, Vec::new())));
@@ -178,7 +178,7 @@ async fn no_byte_of_a_manifest_can_change() {
 /// Returns the uploaded files by path, as a download reads them.
 async fn uploaded(world: &World, id: &DeploymentId) -> Result<BTreeMap<String, Vec<u8>>, StoreError> {
     let mut files = world.store.uploaded(id).await?;
-    files.look().await?;
+    files.prefetch().await?;
     let mut read = BTreeMap::new();
     while let Some((path, len)) = files.next_file() {
         let mut body = Vec::new();
@@ -234,11 +234,11 @@ async fn the_version_before_reads_a_sealed_manifest() {
 async fn random_faults_are_never_read_always_named_and_repaired_byte_for_byte() {
     let (world, replica) = (World::new(), World::new());
     let id = publish(&world).await;
-    let pack = world.store.fetch(&id, &mut Pace::new(None)).await.expect("fetched");
+    let pack = world.store.fetch(&id, &mut ReadPace::new(None)).await.expect("fetched");
     replica.store.put_copy(&id, pack).await.expect("copied");
     let right = objects(&world, &id);
     assert!(objects(&replica, &id) == right);
-    let mut dice = Dice(rounds());
+    let mut dice = SeededRandom(rounds());
     for round in 0..rounds() {
         let mut done = Vec::new();
         for _ in 0..=dice.roll(3) {
@@ -267,10 +267,10 @@ async fn random_faults_are_never_read_always_named_and_repaired_byte_for_byte() 
             .any(|object| fs::read(world.object(&id, object)).ok().as_ref() != right.get(object));
         assert_nothing_wrong_is_read(&world, &id).await;
         assert_eq!(world.fault(&id).await.is_some(), is_changed, "round {round}: {done:?}");
-        let fetched = world.store.fetch(&id, &mut Pace::new(None)).await;
+        let fetched = world.store.fetch(&id, &mut ReadPace::new(None)).await;
         assert_eq!(fetched.is_err(), is_changed, "round {round}: damage is never copied");
         if is_changed {
-            let pack = replica.store.fetch(&id, &mut Pace::new(None)).await.expect("the replica has it");
+            let pack = replica.store.fetch(&id, &mut ReadPace::new(None)).await.expect("the replica has it");
             let now = world.now + std::time::Duration::from_secs(round);
             world.store.replace(&id, pack, now).await.expect("replaced");
             assert!(objects(&world, &id) == right, "round {round}");

@@ -8,7 +8,7 @@ mod packs;
 
 use std::io::Write as _;
 
-use ::packs::{Format, PackStore, WriteError, WrittenPack};
+use ::packs::{PackStore, UploadFormat, WriteError, WrittenPack};
 use domain::{Clock, DeploymentId, Timestamp};
 
 struct World {
@@ -26,10 +26,14 @@ impl World {
     }
 
     async fn publish(&self, bytes: &[u8]) -> (DeploymentId, Result<WrittenPack, WriteError>) {
-        self.publish_form(bytes, Format::TarGzip).await
+        self.publish_form(bytes, UploadFormat::TarGzip).await
     }
 
-    async fn publish_form(&self, bytes: &[u8], format: Format) -> (DeploymentId, Result<WrittenPack, WriteError>) {
+    async fn publish_form(
+        &self,
+        bytes: &[u8],
+        format: UploadFormat,
+    ) -> (DeploymentId, Result<WrittenPack, WriteError>) {
         let mut spooled = tempfile::tempfile().expect("a file");
         spooled.write_all(bytes).expect("written");
         let id = DeploymentId::new(self.now);

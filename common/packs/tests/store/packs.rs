@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 
 use corpus::Tarball;
 use domain::DeploymentId;
-use packs::{Encoding, FileEntry, Format, Manifest, Span, StoreError, WrittenPack};
+use packs::{Encoding, FileEntry, Manifest, Span, StoreError, UploadFormat, WrittenPack};
 
 use crate::World;
 
@@ -218,7 +218,7 @@ async fn packs_are_listed_removed_and_never_overwritten() {
 
     let mut again = tempfile::tempfile().expect("a file");
     again.write_all(&Tarball::new().file("a", b"2").end()).expect("written");
-    assert!(world.store.write(&id, again, Format::TarGzip, world.now).await.is_err());
+    assert!(world.store.write(&id, again, UploadFormat::TarGzip, world.now).await.is_err());
     assert_eq!(world.store.manifest(&id).await.expect("still there"), manifest);
 
     world.store.remove(&id).await.expect("removed");

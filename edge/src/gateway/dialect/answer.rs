@@ -9,7 +9,7 @@ use memchr::memmem::Finder;
 use super::{
     inner, is_one_of, json,
     object::{ObjectWriter, separate_element},
-    parts::{self, Kind},
+    parts::{self, PartKind},
 };
 
 static CONTENT: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"content\""));
@@ -17,7 +17,7 @@ static REASONING: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"r
 
 /// Converts the choices of an answer or frame, so that each `content` with a list has a string, and thoughts have the
 /// gateway's name. Returns `None` if nothing changes. Parts other than words and thoughts are dropped.
-pub(in crate::gateway) fn flattened(choices: &[u8]) -> Option<Vec<u8>> {
+pub(in crate::gateway) fn flatten_choices(choices: &[u8]) -> Option<Vec<u8>> {
     // Most frames have neither. Lists also occur in log probabilities.
     if !has_value(choices, &CONTENT, b'[') && !has_value(choices, &REASONING, b'"') {
         return None;
@@ -26,11 +26,11 @@ pub(in crate::gateway) fn flattened(choices: &[u8]) -> Option<Vec<u8>> {
     let mut is_changed = false;
     out.push(b'[');
     let start = out.len();
-    for choice in json::elements(choices)? {
+    for choice in json::array_elements(choices)? {
         separate_element(&mut out, start);
-        let is_foreign = |field: &json::Field<'_>| {
+        let is_foreign = |field: &json::JsonField<'_>| {
             is_one_of(&field.name(), &["message", "delta"])
-                && choice.get(field.value.clone()).is_some_and(|message| Shape::of(message).is_foreign())
+                && choice.get(field.value.clone()).is_some_and(|message| MessageShape::inspect(message).is_foreign())
         };
         if !json::fields(choice).map_while(Result::ok).any(|field| is_foreign(&field)) {
             out.extend_from_slice(choice);
@@ -62,7 +62,7 @@ fn has_value(choices: &[u8], finder: &Finder<'_>, first: u8) -> bool {
 }
 
 #[derive(Default)]
-struct Shape {
+struct MessageShape {
     has_list: bool,
     /// Whether it has thoughts under the gateway's name.
     has_thoughts: bool,
@@ -70,8 +70,8 @@ struct Shape {
     has_reasoning: bool,
 }
 
-impl Shape {
-    fn of(message: &[u8]) -> Self {
+impl MessageShape {
+    fn inspect(message: &[u8]) -> Self {
         let mut shape = Self::default();
         for field in json::fields(message).map_while(Result::ok) {
             let value = message.get(field.value.clone()).unwrap_or_default();
@@ -91,7 +91,7 @@ impl Shape {
 }
 
 fn write_message(message: &[u8], out: &mut Vec<u8>) {
-    let shape = Shape::of(message);
+    let shape = MessageShape::inspect(message);
     let mut has_thoughts = shape.has_thoughts;
     let mut object = ObjectWriter::open(out);
     for field in json::fields(message).filter_map(Result::ok) {
@@ -124,14 +124,14 @@ fn write_message(message: &[u8], out: &mut Vec<u8>) {
 /// thoughts; clients are used to a null there.
 pub(super) fn read_parts(list: &[u8]) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
     let (mut words, mut thoughts, mut has_words) = (vec![b'"'], vec![b'"'], false);
-    for part in json::elements(list).into_iter().flatten() {
-        match Kind::of(part) {
-            Kind::Text(text) | Kind::Refusal(text) => {
+    for part in json::array_elements(list).into_iter().flatten() {
+        match PartKind::parse(part) {
+            PartKind::Text(text) | PartKind::Refusal(text) => {
                 has_words = true;
                 words.extend_from_slice(inner(text).unwrap_or_default());
             }
-            Kind::Thinking(text) => parts::append_thoughts(text, &mut thoughts),
-            Kind::Other => {}
+            PartKind::Thinking(text) => parts::append_thoughts(text, &mut thoughts),
+            PartKind::Other => {}
         }
     }
     words.push(b'"');
@@ -145,11 +145,11 @@ mod tests {
     use super::*;
 
     fn of(choices: &str) -> Option<String> {
-        let flat = flattened(choices.as_bytes())?;
+        let flat = flatten_choices(choices.as_bytes())?;
         let renamed = choices.matches("\"reasoning\"").count() * "_content".len();
         assert!(flat.len() <= choices.len() + renamed, "{choices}");
         let flat = String::from_utf8(flat).unwrap();
-        assert_eq!(flattened(flat.as_bytes()), None, "{flat}");
+        assert_eq!(flatten_choices(flat.as_bytes()), None, "{flat}");
         serde_json::from_str::<serde_json::Value>(&flat).unwrap();
         Some(flat)
     }

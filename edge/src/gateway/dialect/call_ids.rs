@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use config::gateway::CallIds;
+use config::gateway::CallIdForm;
 use sha2::{Digest as _, Sha256};
 
 use super::characters;
@@ -11,8 +11,8 @@ const ALPHANUMERICS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghi
 
 /// Converts the id of a call, a JSON string, to this form. A new id is derived from the hash of the old one, so that
 /// the call and its result match in every turn. Values that are not strings are unchanged.
-pub(super) fn in_form(id: &[u8], form: CallIds) -> Cow<'_, [u8]> {
-    let CallIds::NineAlphanumerics = form else { return id.into() };
+pub(super) fn convert_call_id(id: &[u8], form: CallIdForm) -> Cow<'_, [u8]> {
+    let CallIdForm::NineAlphanumerics = form else { return id.into() };
     if !id.starts_with(b"\"") {
         return id.into();
     }
@@ -38,7 +38,9 @@ mod tests {
 
     #[test]
     fn ids_keep_their_form_or_get_it() {
-        let of = |id: &str| String::from_utf8(in_form(id.as_bytes(), CallIds::NineAlphanumerics).into_owned()).unwrap();
+        let of = |id: &str| {
+            String::from_utf8(convert_call_id(id.as_bytes(), CallIdForm::NineAlphanumerics).into_owned()).unwrap()
+        };
         for kept in ["\"aB3dE6gH9\"", "null", "7", "[\"x\"]"] {
             assert_eq!(of(kept), kept);
         }
@@ -52,6 +54,6 @@ mod tests {
             assert_eq!(of(&mapped), mapped);
             assert_ne!(mapped, of("\"call_abc123\""));
         }
-        assert_eq!(in_form(b"\"call_1\"", CallIds::Any), &b"\"call_1\""[..]);
+        assert_eq!(convert_call_id(b"\"call_1\"", CallIdForm::Any), &b"\"call_1\""[..]);
     }
 }

@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
-use config::gateway::{Lack, MessageRules, Quirks, Thoughts};
+use config::gateway::{MessageRules, ProviderQuirks, ReasoningForm, UnsupportedConstruct};
 
 use super::{
     LEFT_OUT_OF_MESSAGES, call_ids, characters, inner, is_one_of, json,
-    object::{ObjectWriter, Text, separate_element},
-    parts::{self, Kind},
+    object::{ObjectWriter, TextSink, separate_element},
+    parts::{self, PartKind},
     quoted,
 };
 
@@ -15,14 +15,14 @@ use super::{
 const THOUGHTS: [&str; 2] = ["reasoning_content", "reasoning"];
 
 /// Writes the messages of a request, an array, in the form that a provider with these quirks accepts.
-pub(in crate::gateway) fn write_messages(messages: &[u8], quirks: &Quirks, out: &mut impl Text) {
+pub(in crate::gateway) fn write_messages(messages: &[u8], quirks: &ProviderQuirks, out: &mut impl TextSink) {
     out.push(b'[');
     let start = out.len();
     // If all turns are empty they are sent, and the provider reports what is wrong with them.
-    for drops_silent in [quirks.lacks(Lack::EmptyTurns), false] {
-        let mut writer = Writer { quirks, drops_silent, start, previous: None, is_unfinished: false, out };
-        for message in json::elements(messages).into_iter().flatten() {
-            writer.write(&Message::read(message));
+    for drops_silent in [quirks.is_unsupported(UnsupportedConstruct::EmptyTurns), false] {
+        let mut writer = MessageWriter { quirks, drops_silent, start, previous: None, is_unfinished: false, out };
+        for message in json::array_elements(messages).into_iter().flatten() {
+            writer.write(&ParsedMessage::read(message));
         }
         writer.finish();
         if out.len() > start {
@@ -33,7 +33,7 @@ pub(in crate::gateway) fn write_messages(messages: &[u8], quirks: &Quirks, out: 
 }
 
 /// The fields of a message that determine how it is written.
-struct Message<'t> {
+struct ParsedMessage<'t> {
     text: &'t [u8],
     role: Cow<'t, str>,
     /// The content: a string, or an array of parts.
@@ -45,7 +45,7 @@ struct Message<'t> {
     has_calls: bool,
 }
 
-impl<'t> Message<'t> {
+impl<'t> ParsedMessage<'t> {
     fn read(text: &'t [u8]) -> Self {
         let (mut role, mut content, mut refusal, mut thoughts, mut has_calls) = (&b""[..], None, None, None, false);
         for field in json::fields(text).filter_map(Result::ok) {
@@ -54,7 +54,9 @@ impl<'t> Message<'t> {
                 b"role" => role = value,
                 b"content" => content = Some(value),
                 b"refusal" => refusal = inner(value).map(|_| value),
-                b"tool_calls" => has_calls = json::elements(value).is_some_and(|mut calls| calls.next().is_some()),
+                b"tool_calls" => {
+                    has_calls = json::array_elements(value).is_some_and(|mut calls| calls.next().is_some())
+                }
                 name if is_one_of(name, &THOUGHTS) => {
                     let is_first = name == THOUGHTS[0].as_bytes() || thoughts.is_none();
                     thoughts = inner(value).map(|_| value).filter(|_| is_first).or(thoughts);
@@ -70,8 +72,8 @@ impl<'t> Message<'t> {
     }
 }
 
-struct Writer<'a, T> {
-    quirks: &'a Quirks,
+struct MessageWriter<'a, T> {
+    quirks: &'a ProviderQuirks,
     /// Whether empty turns of the assistant are dropped.
     drops_silent: bool,
     start: usize,
@@ -82,8 +84,8 @@ struct Writer<'a, T> {
     out: &'a mut T,
 }
 
-impl<'a, T: Text> Writer<'a, T> {
-    fn write(&mut self, message: &Message<'a>) {
+impl<'a, T: TextSink> MessageWriter<'a, T> {
+    fn write(&mut self, message: &ParsedMessage<'a>) {
         let (quirks, rules) = (self.quirks, &self.quirks.messages);
         let taken = match rules.roles.get(&*message.role) {
             Some(taken) => Cow::Borrowed(taken.as_str()),
@@ -92,10 +94,12 @@ impl<'a, T: Text> Writer<'a, T> {
         let listed = rules.fields.get(&*taken);
         let is_taken = |name: &[u8]| listed.is_none_or(|listed| listed.iter().any(|field| field.as_bytes() == name));
         // The refusal becomes the content if the provider has no field for it.
-        let refusal = message.refusal.filter(|_| quirks.lacks(Lack::RefusalParts) && !is_taken(b"refusal"));
+        let refusal = message
+            .refusal
+            .filter(|_| quirks.is_unsupported(UnsupportedConstruct::RefusalParts) && !is_taken(b"refusal"));
         let has_words = message.content.is_some_and(|content| has_words(content, quirks));
         let content = if has_words { message.content } else { refusal.or(message.content) };
-        let thoughts = message.thoughts.filter(|_| message.is_assistant() && rules.thoughts == Thoughts::Parts);
+        let thoughts = message.thoughts.filter(|_| message.is_assistant() && rules.thoughts == ReasoningForm::Parts);
         let says_something = has_words || refusal.is_some() || thoughts.is_some() || message.has_calls;
         if self.drops_silent && message.is_assistant() && !says_something {
             return;
@@ -124,29 +128,29 @@ impl<'a, T: Text> Writer<'a, T> {
                 if content.is_some() || thoughts.is_some() {
                     write_content(content, thoughts, quirks, object.value("content"));
                     has_content = true;
-                } else if !quirks.lacks(Lack::Nulls) {
+                } else if !quirks.is_unsupported(UnsupportedConstruct::Nulls) {
                     object.copy(whole);
                 }
                 continue;
             }
-            if value == b"null" && quirks.lacks(Lack::Nulls) {
+            if value == b"null" && quirks.is_unsupported(UnsupportedConstruct::Nulls) {
                 continue;
             }
             match &*name {
-                b"tool_calls" if !message.has_calls && quirks.lacks(Lack::EmptyTools) => {}
+                b"tool_calls" if !message.has_calls && quirks.is_unsupported(UnsupportedConstruct::EmptyTools) => {}
                 b"tool_calls" if message.is_assistant() && value.starts_with(b"[") => {
                     write_calls(value, quirks, object.value("tool_calls"));
                 }
-                b"tool_call_id" => object.field("tool_call_id", &call_ids::in_form(value, rules.call_ids)),
+                b"tool_call_id" => object.field("tool_call_id", &call_ids::convert_call_id(value, rules.call_ids)),
                 name if is_one_of(name, &THOUGHTS) && message.is_assistant() => match rules.thoughts {
-                    Thoughts::AsSent => object.copy(whole),
+                    ReasoningForm::AsSent => object.copy(whole),
                     // An empty one would duplicate the thoughts in parts.
-                    Thoughts::Field if matches!(value, b"null" | b"\"\"") => {}
-                    Thoughts::Field => {
+                    ReasoningForm::Field if matches!(value, b"null" | b"\"\"") => {}
+                    ReasoningForm::Field => {
                         has_thoughts |= inner(value).is_some();
                         object.copy(whole);
                     }
-                    Thoughts::Drop | Thoughts::Parts => {}
+                    ReasoningForm::Drop | ReasoningForm::Parts => {}
                 },
                 name => {
                     has_prefix |= rules.prefix.as_ref().is_some_and(|prefix| prefix.as_bytes() == name);
@@ -157,7 +161,7 @@ impl<'a, T: Text> Writer<'a, T> {
         if !has_content && is_taken(b"content") && (refusal.is_some() || thoughts.is_some()) {
             write_content(content, thoughts, quirks, object.value("content"));
         }
-        if rules.thoughts == Thoughts::Field && message.is_assistant() && !has_thoughts {
+        if rules.thoughts == ReasoningForm::Field && message.is_assistant() && !has_thoughts {
             write_thoughts_field(message, &mut object);
         }
         object.close();
@@ -200,15 +204,15 @@ impl<'a, T: Text> Writer<'a, T> {
     }
 }
 
-fn has_words(content: &[u8], quirks: &Quirks) -> bool {
-    match json::elements(content) {
+fn has_words(content: &[u8], quirks: &ProviderQuirks) -> bool {
+    match json::array_elements(content) {
         Some(mut all) => all.any(|part| !parts::is_left_out(part, quirks)),
         None => content != b"\"\"",
     }
 }
 
 /// Writes a content, a string or parts, after the thoughts that become a part of it.
-fn write_content(content: Option<&[u8]>, thoughts: Option<&[u8]>, quirks: &Quirks, out: &mut impl Text) {
+fn write_content(content: Option<&[u8]>, thoughts: Option<&[u8]>, quirks: &ProviderQuirks, out: &mut impl TextSink) {
     let content = content.unwrap_or(b"\"\"");
     match thoughts {
         _ if content.starts_with(b"[") => parts::write_parts(content, thoughts, quirks, out),
@@ -225,10 +229,13 @@ fn write_content(content: Option<&[u8]>, thoughts: Option<&[u8]>, quirks: &Quirk
     }
 }
 
-fn write_thoughts_field(message: &Message<'_>, object: &mut ObjectWriter<'_, impl Text>) {
-    let parts = || message.content.and_then(json::elements).into_iter().flatten();
-    let thoughts =
-        || parts().filter_map(|part| if let Kind::Thinking(thoughts) = Kind::of(part) { Some(thoughts) } else { None });
+fn write_thoughts_field(message: &ParsedMessage<'_>, object: &mut ObjectWriter<'_, impl TextSink>) {
+    let parts = || message.content.and_then(json::array_elements).into_iter().flatten();
+    let thoughts = || {
+        parts().filter_map(
+            |part| if let PartKind::Thinking(thoughts) = PartKind::parse(part) { Some(thoughts) } else { None },
+        )
+    };
     if thoughts().any(parts::has_thoughts) {
         let value = object.value(THOUGHTS[0]);
         value.push(b'"');
@@ -237,13 +244,13 @@ fn write_thoughts_field(message: &Message<'_>, object: &mut ObjectWriter<'_, imp
     }
 }
 
-fn write_calls(calls: &[u8], quirks: &Quirks, out: &mut impl Text) {
+fn write_calls(calls: &[u8], quirks: &ProviderQuirks, out: &mut impl TextSink) {
     let rules = &quirks.messages;
     let is_listed =
         |name: &[u8]| rules.call_fields.is_empty() || rules.call_fields.iter().any(|field| field.as_bytes() == name);
     out.push(b'[');
     let start = out.len();
-    for call in json::elements(calls).into_iter().flatten() {
+    for call in json::array_elements(calls).into_iter().flatten() {
         separate_element(out, start);
         if !call.starts_with(b"{") {
             out.extend_from_slice(call);
@@ -252,11 +259,11 @@ fn write_calls(calls: &[u8], quirks: &Quirks, out: &mut impl Text) {
         let mut object = ObjectWriter::open(out);
         for field in json::fields(call).filter_map(Result::ok) {
             let (name, value) = (field.name(), call.get(field.value.clone()).unwrap_or_default());
-            if !is_listed(&name) || (value == b"null" && quirks.lacks(Lack::Nulls)) {
+            if !is_listed(&name) || (value == b"null" && quirks.is_unsupported(UnsupportedConstruct::Nulls)) {
                 continue;
             }
             match &*name {
-                b"id" => object.field("id", &call_ids::in_form(value, rules.call_ids)),
+                b"id" => object.field("id", &call_ids::convert_call_id(value, rules.call_ids)),
                 b"function" if !rules.call_fields.is_empty() && value.starts_with(b"{") => {
                     let mut function = ObjectWriter::open(object.value("function"));
                     for field in json::fields(value).filter_map(Result::ok) {

@@ -2,7 +2,7 @@
 //!
 //! The rules are data, the [`Quirks`](config::gateway::Quirks) of the provider's entry; no provider is hardcoded. Text
 //! is rewritten in one pass over its bytes, and copied where no rule applies. `request` validates requests beforehand,
-//! so nothing is refused here. Start with [`write_messages`] and [`flattened`].
+//! so nothing is refused here. Start with [`write_messages`] and [`flatten_choices`].
 
 mod answer;
 mod call_ids;
@@ -15,11 +15,11 @@ mod tools;
 use std::borrow::Cow;
 
 pub(super) use self::{
-    answer::flattened,
+    answer::flatten_choices,
     messages::write_messages,
-    object::Text,
-    text::as_text,
-    tools::{Choice, write_tools},
+    object::TextSink,
+    text::to_text_choices,
+    tools::{ParsedToolChoice, write_tools},
 };
 use super::json;
 
@@ -38,7 +38,7 @@ pub(super) fn is_one_of(name: &[u8], names: &[&str]) -> bool {
 
 /// Returns the characters of a JSON string, or an empty string for anything else.
 pub(super) fn characters(text: &[u8]) -> Cow<'_, str> {
-    match json::string(text) {
+    match json::decode_string_or_empty(text) {
         Cow::Borrowed(text) => std::str::from_utf8(text).unwrap_or_default().into(),
         Cow::Owned(text) => String::from_utf8(text).unwrap_or_default().into(),
     }

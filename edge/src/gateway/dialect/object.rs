@@ -1,7 +1,7 @@
 //! Writes JSON field by field.
 
 /// Text under construction: in one buffer, or in pieces that share the long parts of their source.
-pub(in crate::gateway) trait Text {
+pub(in crate::gateway) trait TextSink {
     fn len(&self) -> usize;
 
     fn push(&mut self, byte: u8);
@@ -12,7 +12,7 @@ pub(in crate::gateway) trait Text {
     fn pop(&mut self);
 }
 
-impl Text for Vec<u8> {
+impl TextSink for Vec<u8> {
     fn len(&self) -> usize {
         self.len()
     }
@@ -35,7 +35,7 @@ pub(super) struct ObjectWriter<'o, T> {
     is_empty: bool,
 }
 
-impl<'o, T: Text> ObjectWriter<'o, T> {
+impl<'o, T: TextSink> ObjectWriter<'o, T> {
     pub(super) fn open(out: &'o mut T) -> Self {
         out.push(b'{');
         Self { out, is_empty: true }
@@ -72,7 +72,7 @@ impl<'o, T: Text> ObjectWriter<'o, T> {
 }
 
 /// Writes a comma, unless the array in `out` has no elements since `start`.
-pub(super) fn separate_element(out: &mut impl Text, start: usize) {
+pub(super) fn separate_element(out: &mut impl TextSink, start: usize) {
     if out.len() > start {
         out.push(b',');
     }

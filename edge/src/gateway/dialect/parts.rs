@@ -1,14 +1,14 @@
 //! The parts of a message's content: rewrites them for a provider, and extracts the model's thoughts.
 
-use config::gateway::{Lack, Quirks, Thoughts};
+use config::gateway::{ProviderQuirks, ReasoningForm, UnsupportedConstruct};
 
 use super::{
     LEFT_OUT_OF_IMAGES, LEFT_OUT_OF_PARTS, inner, is_one_of, json,
-    object::{ObjectWriter, Text, separate_element},
+    object::{ObjectWriter, TextSink, separate_element},
 };
 
 #[derive(Clone, Copy)]
-pub(super) enum Kind<'t> {
+pub(super) enum PartKind<'t> {
     /// Words, as a JSON string.
     Text(&'t [u8]),
     /// A model's thoughts: a JSON string, or an array of parts.
@@ -18,8 +18,8 @@ pub(super) enum Kind<'t> {
     Other,
 }
 
-impl<'t> Kind<'t> {
-    pub(super) fn of(part: &'t [u8]) -> Self {
+impl<'t> PartKind<'t> {
+    pub(super) fn parse(part: &'t [u8]) -> Self {
         if part.starts_with(b"\"") {
             return Self::Text(part);
         }
@@ -34,7 +34,7 @@ impl<'t> Kind<'t> {
                 _ => {}
             }
         }
-        match (&*json::string(kind), text) {
+        match (&*json::decode_string_or_empty(kind), text) {
             (b"text", Some(text)) => Self::Text(text),
             (b"thinking", _) => Self::Thinking(thinking.unwrap_or(b"\"\"")),
             (b"refusal", _) => Self::Refusal(refusal.unwrap_or(b"\"\"")),
@@ -43,21 +43,24 @@ impl<'t> Kind<'t> {
     }
 }
 
-pub(super) fn is_left_out(part: &[u8], quirks: &Quirks) -> bool {
-    matches!(quirks.messages.thoughts, Thoughts::Drop | Thoughts::Field) && matches!(Kind::of(part), Kind::Thinking(_))
+pub(super) fn is_left_out(part: &[u8], quirks: &ProviderQuirks) -> bool {
+    matches!(quirks.messages.thoughts, ReasoningForm::Drop | ReasoningForm::Field)
+        && matches!(PartKind::parse(part), PartKind::Thinking(_))
 }
 
 /// Writes the parts of `array` after a part with `thoughts`, if any. Without any parts, writes an empty string.
-pub(super) fn write_parts(array: &[u8], thoughts: Option<&[u8]>, quirks: &Quirks, out: &mut impl Text) {
+pub(super) fn write_parts(array: &[u8], thoughts: Option<&[u8]>, quirks: &ProviderQuirks, out: &mut impl TextSink) {
     out.push(b'[');
     let start = out.len();
     if let Some(thoughts) = thoughts {
         write_thinking(thoughts, out);
     }
-    for part in json::elements(array).into_iter().flatten().filter(|part| !is_left_out(part, quirks)) {
+    for part in json::array_elements(array).into_iter().flatten().filter(|part| !is_left_out(part, quirks)) {
         separate_element(out, start);
-        match Kind::of(part) {
-            Kind::Refusal(refusal) if quirks.lacks(Lack::RefusalParts) => write_text(refusal, out),
+        match PartKind::parse(part) {
+            PartKind::Refusal(refusal) if quirks.is_unsupported(UnsupportedConstruct::RefusalParts) => {
+                write_text(refusal, out)
+            }
             _ => write_part(part, quirks, out),
         }
     }
@@ -69,14 +72,14 @@ pub(super) fn write_parts(array: &[u8], thoughts: Option<&[u8]>, quirks: &Quirks
     }
 }
 
-pub(super) fn write_text(words: &[u8], out: &mut impl Text) {
+pub(super) fn write_text(words: &[u8], out: &mut impl TextSink) {
     let mut part = ObjectWriter::open(out);
     part.field("type", b"\"text\"");
     part.field("text", words);
     part.close();
 }
 
-pub(super) fn write_thinking(thoughts: &[u8], out: &mut impl Text) {
+pub(super) fn write_thinking(thoughts: &[u8], out: &mut impl TextSink) {
     let mut part = ObjectWriter::open(out);
     part.field("type", b"\"thinking\"");
     let value = part.value("thinking");
@@ -86,8 +89,8 @@ pub(super) fn write_thinking(thoughts: &[u8], out: &mut impl Text) {
     part.close();
 }
 
-fn write_part(part: &[u8], quirks: &Quirks, out: &mut impl Text) {
-    let has_nulls = !quirks.lacks(Lack::Nulls);
+fn write_part(part: &[u8], quirks: &ProviderQuirks, out: &mut impl TextSink) {
+    let has_nulls = !quirks.is_unsupported(UnsupportedConstruct::Nulls);
     let mut object = ObjectWriter::open(out);
     for field in json::fields(part).filter_map(Result::ok) {
         let (name, value) = (field.name(), part.get(field.value.clone()).unwrap_or_default());
@@ -113,19 +116,19 @@ fn write_part(part: &[u8], quirks: &Quirks, out: &mut impl Text) {
 /// Returns whether thoughts, a JSON string or an array of text parts, are not empty.
 pub(super) fn has_thoughts(thoughts: &[u8]) -> bool {
     inner(thoughts).is_some()
-        || json::elements(thoughts)
+        || json::array_elements(thoughts)
             .into_iter()
             .flatten()
-            .any(|part| matches!(Kind::of(part), Kind::Text(text) if inner(text).is_some()))
+            .any(|part| matches!(PartKind::parse(part), PartKind::Text(text) if inner(text).is_some()))
 }
 
 /// Appends thoughts, a JSON string or an array of text parts, to a JSON string under construction.
-pub(super) fn append_thoughts(thoughts: &[u8], out: &mut impl Text) {
+pub(super) fn append_thoughts(thoughts: &[u8], out: &mut impl TextSink) {
     if let Some(words) = inner(thoughts) {
         out.extend_from_slice(words);
     }
-    for part in json::elements(thoughts).into_iter().flatten() {
-        if let Kind::Text(text) = Kind::of(part) {
+    for part in json::array_elements(thoughts).into_iter().flatten() {
+        if let PartKind::Text(text) = PartKind::parse(part) {
             out.extend_from_slice(inner(text).unwrap_or_default());
         }
     }

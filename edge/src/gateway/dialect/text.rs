@@ -8,8 +8,8 @@ use super::{
 };
 
 /// Replaces each message or delta in the choices of an answer or frame with a `text`. Returns `None` if there are none.
-pub(in crate::gateway) fn as_text(choices: &[u8]) -> Option<Vec<u8>> {
-    let is_message = |choice: &[u8], field: &json::Field<'_>| {
+pub(in crate::gateway) fn to_text_choices(choices: &[u8]) -> Option<Vec<u8>> {
+    let is_message = |choice: &[u8], field: &json::JsonField<'_>| {
         is_one_of(&field.name(), &["message", "delta"])
             && choice.get(field.value.clone()).is_some_and(|message| message.starts_with(b"{"))
     };
@@ -17,13 +17,13 @@ pub(in crate::gateway) fn as_text(choices: &[u8]) -> Option<Vec<u8>> {
         let mut fields = json::fields(choice).map_while(Result::ok);
         fields.any(|field| is_message(choice, &field))
     };
-    if !json::elements(choices)?.any(has_message) {
+    if !json::array_elements(choices)?.any(has_message) {
         return None;
     }
     let mut out = Vec::with_capacity(choices.len());
     out.push(b'[');
     let start = out.len();
-    for choice in json::elements(choices)? {
+    for choice in json::array_elements(choices)? {
         separate_element(&mut out, start);
         if !has_message(choice) {
             out.extend_from_slice(choice);
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn messages_become_text() {
-        let of = |choices: &str| as_text(choices.as_bytes()).map(|text| String::from_utf8(text).unwrap());
+        let of = |choices: &str| to_text_choices(choices.as_bytes()).map(|text| String::from_utf8(text).unwrap());
         for (choices, text) in [
             (
                 r#"[{"index":0,"message":{"role":"assistant","content":"x = \"1\"","tool_calls":null},"finish_reason":"stop"}]"#,

@@ -2,15 +2,15 @@
 
 use std::{borrow::Cow, collections::BTreeSet};
 
-use config::gateway::{Lack, Quirks};
+use config::gateway::{ProviderQuirks, UnsupportedConstruct};
 
 use super::{
     LEFT_OUT_OF_TOOLS, characters, is_one_of, json,
-    object::{ObjectWriter, Text, separate_element},
+    object::{ObjectWriter, TextSink, separate_element},
 };
 
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::gateway) enum Choice<'t> {
+pub(in crate::gateway) enum ParsedToolChoice<'t> {
     /// A word, or one tool by name.
     AsSent,
     /// The word for an object: some clients write `{"type": "auto"}`.
@@ -23,7 +23,7 @@ pub(in crate::gateway) enum Choice<'t> {
     },
 }
 
-impl<'t> Choice<'t> {
+impl<'t> ParsedToolChoice<'t> {
     pub(in crate::gateway) fn read(choice: &'t [u8]) -> Self {
         let (mut kind, mut allowed) = (Cow::Borrowed(""), None);
         for field in json::fields(choice).filter_map(Result::ok) {
@@ -49,22 +49,22 @@ impl<'t> Choice<'t> {
             let value = allowed.get(field.value.clone()).unwrap_or_default();
             match &*field.name() {
                 b"mode" => mode = characters(value),
-                b"tools" => names.extend(json::elements(value).into_iter().flatten().map(name)),
+                b"tools" => names.extend(json::array_elements(value).into_iter().flatten().map(tool_name)),
                 _ => {}
             }
         }
         Self::Allowed { mode, names }
     }
 
-    pub(in crate::gateway) fn leaves(&self, tool: &[u8]) -> bool {
+    pub(in crate::gateway) fn is_allowed(&self, tool: &[u8]) -> bool {
         match self {
-            Self::Allowed { names, .. } => names.contains(&name(tool)),
+            Self::Allowed { names, .. } => names.contains(&tool_name(tool)),
             Self::AsSent | Self::Word(_) => true,
         }
     }
 }
 
-fn name(tool: &[u8]) -> Cow<'_, str> {
+fn tool_name(tool: &[u8]) -> Cow<'_, str> {
     let mut found = Cow::Borrowed("");
     for field in json::fields(tool).filter_map(Result::ok) {
         let value = tool.get(field.value.clone()).unwrap_or_default();
@@ -80,14 +80,20 @@ fn name(tool: &[u8]) -> Cow<'_, str> {
 }
 
 /// Writes the tools that `choice` allows, without the fields that no provider gets.
-pub(in crate::gateway) fn write_tools(tools: &[u8], choice: &Choice<'_>, quirks: &Quirks, out: &mut impl Text) {
+pub(in crate::gateway) fn write_tools(
+    tools: &[u8],
+    choice: &ParsedToolChoice<'_>,
+    quirks: &ProviderQuirks,
+    out: &mut impl TextSink,
+) {
     out.push(b'[');
     let start = out.len();
-    for tool in json::elements(tools).into_iter().flatten().filter(|tool| choice.leaves(tool)) {
+    for tool in json::array_elements(tools).into_iter().flatten().filter(|tool| choice.is_allowed(tool)) {
         separate_element(out, start);
         let mut object = ObjectWriter::open(out);
         for field in json::fields(tool).filter_map(Result::ok) {
-            let is_refused = tool.get(field.value.clone()) == Some(b"null") && quirks.lacks(Lack::Nulls);
+            let is_refused =
+                tool.get(field.value.clone()) == Some(b"null") && quirks.is_unsupported(UnsupportedConstruct::Nulls);
             if !is_refused && !is_one_of(&field.name(), &LEFT_OUT_OF_TOOLS) {
                 object.copy(tool.get(field.whole).unwrap_or_default());
             }

@@ -2,7 +2,7 @@
 //!
 //! Clients act on the cause: an agent whose prompt is too long shortens its history and continues, but must not do so
 //! when a field is not supported. Providers word their errors in their own ways, which [`wordings`] lists. Only a
-//! [`Complaint`] leaves this module, never the words.
+//! [`RequestComplaint`] leaves this module, never the words.
 
 mod wordings;
 
@@ -15,7 +15,7 @@ use crate::{
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::gateway) enum Complaint {
+pub(in crate::gateway) enum RequestComplaint {
     /// The prompt, or the prompt and the completion together, is longer than the model's context.
     ContextLength,
     /// The request asks for more tokens than the model writes.
@@ -29,24 +29,24 @@ pub(in crate::gateway) enum Complaint {
 
 /// An error that a provider reports in the body of an answer with a successful status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::gateway) struct Report {
-    pub(in crate::gateway) complaint: Option<Complaint>,
+pub(in crate::gateway) struct ErrorReport {
+    pub(in crate::gateway) complaint: Option<RequestComplaint>,
     pub(in crate::gateway) status: Option<u64>,
 }
 
-impl Report {
+impl ErrorReport {
     pub(in crate::gateway) const NONE: Self = Self { complaint: None, status: None };
 
-    pub(in crate::gateway) fn of(body: &[u8]) -> Self {
+    pub(in crate::gateway) fn parse(body: &[u8]) -> Self {
         let status = serde_json::from_slice(body).ok().and_then(|body: Value| find_status(&body));
-        Self { complaint: Complaint::of(body), status }
+        Self { complaint: RequestComplaint::find(body), status }
     }
 }
 
-impl Complaint {
+impl RequestComplaint {
     /// Finds the complaint in the body of an error. Returns `None` if it matches no known wording.
-    pub(in crate::gateway) fn of(body: &[u8]) -> Option<Self> {
-        let words = Words::of(body).0;
+    pub(in crate::gateway) fn find(body: &[u8]) -> Option<Self> {
+        let words = ErrorWords::parse(body).0;
         let has = |fragments: &&[&str]| has_in_order(&words, fragments);
         if UNRELATED.iter().any(has) {
             return None;
@@ -68,10 +68,10 @@ impl Complaint {
 }
 
 /// The words of an error in lower case: its messages and codes, without repeated client input.
-struct Words(String);
+struct ErrorWords(String);
 
-impl Words {
-    fn of(body: &[u8]) -> Self {
+impl ErrorWords {
+    fn parse(body: &[u8]) -> Self {
         let mut words = Self(String::new());
         match serde_json::from_slice::<Value>(body) {
             Ok(value) => words.add(&value),

@@ -1,6 +1,6 @@
 //! The errors for a request that a provider refuses as invalid.
 
-use super::{ApiError, Complaint, ErrorCode, ProviderError, Report};
+use super::{ApiError, ErrorCode, ErrorReport, ProviderError, RequestComplaint};
 use crate::gateway::request::{KnownField, SentFields};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,24 +28,24 @@ pub(in crate::gateway) struct RequestFacts {
 }
 
 impl RequestFacts {
-    pub(in crate::gateway) fn fault(&self, complaint: Option<Complaint>) -> RequestFault {
+    pub(in crate::gateway) fn fault_for(&self, complaint: Option<RequestComplaint>) -> RequestFault {
         match complaint {
-            Some(Complaint::ContextLength) => RequestFault::ContextLength(self.context),
-            Some(Complaint::CompletionLength) => {
+            Some(RequestComplaint::ContextLength) => RequestFault::ContextLength(self.context),
+            Some(RequestComplaint::CompletionLength) => {
                 let newer = KnownField::find(b"max_completion_tokens").filter(|field| self.sent.has(*field));
                 RequestFault::CompletionLength(newer.map_or("max_tokens", KnownField::as_str))
             }
-            Some(Complaint::ContentFilter) => RequestFault::ContentFilter,
-            Some(Complaint::Images) => RequestFault::Images,
-            Some(Complaint::Field(field)) => RequestFault::Field(field.filter(|field| self.sent.has(*field))),
+            Some(RequestComplaint::ContentFilter) => RequestFault::ContentFilter,
+            Some(RequestComplaint::Images) => RequestFault::Images,
+            Some(RequestComplaint::Field(field)) => RequestFault::Field(field.filter(|field| self.sent.has(*field))),
             None => RequestFault::Unknown,
         }
     }
 
     /// Returns the error for a report in the body of an answer with a successful status.
-    pub(in crate::gateway) fn reported(&self, report: Report) -> ProviderError {
+    pub(in crate::gateway) fn error_for_report(&self, report: ErrorReport) -> ProviderError {
         match (report.complaint, report.status) {
-            (Some(complaint), _) => ProviderError::Refused(self.fault(Some(complaint))),
+            (Some(complaint), _) => ProviderError::Refused(self.fault_for(Some(complaint))),
             (None, Some(400 | 413 | 422)) => ProviderError::Refused(RequestFault::Unknown),
             (None, Some(429)) => ProviderError::RateLimited { retry_after: None },
             (None, Some(408 | 504)) => ProviderError::Timeout,

@@ -7,17 +7,17 @@ use http::StatusCode;
 
 use super::{
     super::{
-        error::{Complaint, ProviderError, RequestFault},
+        error::{ProviderError, RequestComplaint, RequestFault},
         rate_headers,
         upstream::{GzipDecoder, UpstreamResponse},
     },
-    Exchange,
+    ProviderExchange,
 };
 use crate::limits;
 
-impl Exchange {
+impl ProviderExchange {
     /// Returns the client's error for an answer that is no completion, and discards the answer.
-    pub(super) async fn judge(&self, mut answer: UpstreamResponse, media_type: impl Debug) -> ProviderError {
+    pub(super) async fn classify_answer(&self, mut answer: UpstreamResponse, media_type: impl Debug) -> ProviderError {
         let retry_after = rate_headers::parse_retry_after(&answer.headers, &self.state.clock);
         let limit_resets = || retry_after.or_else(|| rate_headers::parse_reset(&answer.headers));
         let retry_after = if answer.status == StatusCode::TOO_MANY_REQUESTS { limit_resets() } else { retry_after };
@@ -30,10 +30,10 @@ impl Exchange {
         };
         self.warn(&format_args!("status {status}, media type {media_type:?}, complaint {complaint:?}"));
         self.discard(answer);
-        let refused = || ProviderError::Refused(self.facts.fault(complaint));
+        let refused = || ProviderError::Refused(self.facts.fault_for(complaint));
         match (status, complaint) {
             (413, None) => ProviderError::Refused(RequestFault::Size),
-            (400 | 413 | 422, _) | (416, Some(_)) | (500, Some(Complaint::ContextLength)) => refused(),
+            (400 | 413 | 422, _) | (416, Some(_)) | (500, Some(RequestComplaint::ContextLength)) => refused(),
             (408 | 504, _) => ProviderError::Timeout,
             (429, _) => ProviderError::RateLimited { retry_after },
             (500.., _) => ProviderError::Failed { retry_after },
@@ -43,7 +43,7 @@ impl Exchange {
     }
 
     /// Reads the complaint in an error's body, from what arrives soon.
-    async fn read_complaint(&self, answer: &mut UpstreamResponse) -> Option<Complaint> {
+    async fn read_complaint(&self, answer: &mut UpstreamResponse) -> Option<RequestComplaint> {
         let mut gzip = GzipDecoder::for_headers(&answer.headers).ok()?;
         let mut body = BytesMut::new();
         let reading = async {
@@ -65,6 +65,6 @@ impl Exchange {
         };
         let _ = tokio::time::timeout(limits::PROVIDER_ERROR_WAIT, reading).await;
         body.truncate(limits::PROVIDER_ERROR_BYTES);
-        Complaint::of(&body)
+        RequestComplaint::find(&body)
     }
 }

@@ -4,31 +4,31 @@ use std::{borrow::Cow, future::poll_fn, pin::pin};
 
 use bytes::{Bytes, BytesMut};
 use domain::{PayingAccount, usage::Ending};
-use fairness::Turn;
+use fairness::TurnPermit;
 
 use super::{
     super::{
         answer_memory::AnswerMemory,
-        body::Body,
-        error::{ProviderError, Report},
+        body::GatewayBody,
+        error::{ErrorReport, ProviderError},
         formats::ClientFormat,
-        json_answer::{self, AnswerError, Rewritten},
-        meter::Usage,
+        json_answer::{self, AnswerError, RewrittenAnswer},
+        meter::TokenUsage,
         metered_answer::MeteredAnswer,
-        sse::{AnswerFrames, Frames, Merged, Progress, StreamError},
+        sse::{AnswerFrames, ChatFrames, MergedAnswer, StreamError, StreamProgress},
         upstream::{GzipDecoder, GzipError, ReadError, UpstreamResponse},
     },
-    Answered, Exchange,
+    CompletionResponse, ProviderExchange,
 };
 use crate::{limits, metrics};
 
-enum Whole {
-    Answer(Rewritten),
+enum WholeAnswer {
+    Answer(RewrittenAnswer),
     /// The answer is empty; the usage that the provider reports.
-    Empty(Option<Usage>),
+    Empty(Option<TokenUsage>),
 }
 
-impl Exchange {
+impl ProviderExchange {
     /// Answers with a whole completion, or a stream of it if requested, and settles its reservation. Holds the turn.
     pub(super) async fn relay_json(
         &self,
@@ -36,9 +36,9 @@ impl Exchange {
         mut metered: MeteredAnswer,
         is_stream: bool,
         mut memory: AnswerMemory,
-        turn: Turn<PayingAccount>,
+        turn: TurnPermit<PayingAccount>,
         format: ClientFormat,
-    ) -> Result<Answered, ProviderError> {
+    ) -> Result<CompletionResponse, ProviderError> {
         metered.is_stream = false;
         metered.read_as(self.native.clone());
         let cut_off = &self.state.under_way.cut_off;
@@ -47,17 +47,17 @@ impl Exchange {
             cut_off.run_until_cancelled(reading).await
         };
         match answered {
-            Some(Ok(Whole::Empty(usage))) => {
+            Some(Ok(WholeAnswer::Empty(usage))) => {
                 match usage {
                     Some(usage) => _ = metered.settle(usage, Ending::ContentFilter),
                     None => metered.release(),
                 }
                 Err(self.no_answer(usage.is_some()))
             }
-            Some(Ok(Whole::Answer(Rewritten { body, usage, ending }))) => {
+            Some(Ok(WholeAnswer::Answer(RewrittenAnswer { body, usage, ending }))) => {
                 if let Some(span) = metered.span() {
                     // Chat completions carry the ending in the body.
-                    if self.native.is_none() { span.read(&body) } else { span.finished(ending) }
+                    if self.native.is_none() { span.record_finish_reasons(&body) } else { span.record_ending(ending) }
                 }
                 let cost = metered.settle(usage, ending);
                 let body = if is_stream {
@@ -65,7 +65,7 @@ impl Exchange {
                 } else {
                     self.translate(body, format, &mut memory)?
                 };
-                Ok(Answered { body: Body::whole(body, (turn, memory)), cost })
+                Ok(CompletionResponse { body: GatewayBody::whole(body, (turn, memory)), cost })
             }
             Some(Err(error @ (ProviderError::NoMemory | ProviderError::TooLarge))) => {
                 metered.settle_partly_read();
@@ -88,10 +88,10 @@ impl Exchange {
         answer: UpstreamResponse,
         metered: MeteredAnswer,
         mut memory: AnswerMemory,
-        turn: Turn<PayingAccount>,
+        turn: TurnPermit<PayingAccount>,
         format: ClientFormat,
-    ) -> Result<Answered, ProviderError> {
-        let frames = AnswerFrames::Chat(Frames::new(self.model.clone(), self.expected).at(self.route));
+    ) -> Result<CompletionResponse, ProviderError> {
+        let frames = AnswerFrames::Chat(ChatFrames::new(self.model.clone(), self.expected).at(self.route));
         let mut metered = metered.into_frames(frames, self.request_id.clone());
         let cut_off = &self.state.under_way.cut_off;
         match cut_off.run_until_cancelled(self.read_merged(answer, &mut metered.frames, &mut memory)).await {
@@ -99,7 +99,7 @@ impl Exchange {
                 metered.trace_whole(&body);
                 let cost = metered.settle_whole();
                 let body = self.translate(body, format, &mut memory)?;
-                Ok(Answered { body: Body::whole(body, (turn, memory)), cost })
+                Ok(CompletionResponse { body: GatewayBody::whole(body, (turn, memory)), cost })
             }
             Some(Err(error)) => {
                 metered.settle_failed();
@@ -124,7 +124,7 @@ impl Exchange {
         &self,
         chat: Bytes,
         format: ClientFormat,
-        turn: &Turn<PayingAccount>,
+        turn: &TurnPermit<PayingAccount>,
     ) -> Result<Bytes, ProviderError> {
         if !format.is_translated() {
             return Ok(chat);
@@ -146,9 +146,9 @@ impl Exchange {
         memory: &mut AnswerMemory,
     ) -> Result<Bytes, ProviderError> {
         let mut gzip = GzipDecoder::for_headers(&answer.headers).map_err(|error| self.unusable(&error))?;
-        let (mut merged, mut events, mut read) = (Merged::default(), BytesMut::new(), 0);
-        let mut progress = Progress::Ongoing;
-        while progress == Progress::Ongoing {
+        let (mut merged, mut events, mut read) = (MergedAnswer::default(), BytesMut::new(), 0);
+        let mut progress = StreamProgress::Ongoing;
+        while progress == StreamProgress::Ongoing {
             let Some(chunk) = self.next_chunk(&mut answer).await? else {
                 frames.end(&mut events).map_err(|error| self.stream_failed(error, frames))?;
                 break;
@@ -164,7 +164,7 @@ impl Exchange {
                     return Err(self.too_large());
                 }
                 self.merge(&events.split(), &mut merged, memory)?;
-                if progress == Progress::Complete {
+                if progress == StreamProgress::Complete {
                     break;
                 }
             }
@@ -185,7 +185,7 @@ impl Exchange {
         error.to_provider_error(frames.has_usage(), &self.facts)
     }
 
-    fn merge(&self, events: &[u8], merged: &mut Merged, memory: &mut AnswerMemory) -> Result<(), ProviderError> {
+    fn merge(&self, events: &[u8], merged: &mut MergedAnswer, memory: &mut AnswerMemory) -> Result<(), ProviderError> {
         merged.add(events).map_err(|error| self.unusable(&error))?;
         memory.grow_to(merged.bytes()).map_err(|_| self.no_memory())
     }
@@ -196,7 +196,7 @@ impl Exchange {
         mut answer: UpstreamResponse,
         body: &mut BytesMut,
         memory: &mut AnswerMemory,
-    ) -> Result<Whole, ProviderError> {
+    ) -> Result<WholeAnswer, ProviderError> {
         let mut gzip = GzipDecoder::for_headers(&answer.headers).map_err(|error| self.unusable(&error))?;
         while let Some(chunk) = self.next_chunk(&mut answer).await? {
             for piece in pieces(&chunk, gzip.is_some()) {
@@ -213,17 +213,17 @@ impl Exchange {
                 memory.grow_to(body.len()).map_err(|_| self.no_memory())?;
             }
         }
-        self.model.upstream.keep(answer.into_connection());
+        self.model.upstream.return_to_pool(answer.into_connection());
         let rewritten = match &self.native {
             None => json_answer::rewrite(body, &self.model, &self.expected, self.route),
             Some(native) => native.rewrite(body, &self.expected),
         };
         match rewritten {
-            Ok(rewritten) => Ok(Whole::Answer(rewritten)),
-            Err(AnswerError::Empty(usage)) => Ok(Whole::Empty(usage)),
+            Ok(rewritten) => Ok(WholeAnswer::Answer(rewritten)),
+            Err(AnswerError::Empty(usage)) => Ok(WholeAnswer::Empty(usage)),
             Err(AnswerError::NoCompletion) => {
                 self.unusable(&"the answer is no completion");
-                Err(self.facts.reported(Report::of(body)))
+                Err(self.facts.error_for_report(ErrorReport::parse(body)))
             }
         }
     }

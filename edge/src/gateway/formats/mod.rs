@@ -3,7 +3,7 @@
 //!
 //! A translated request becomes the body of a chat completion and passes the same validation, admission and exchange as
 //! any other. Its answer is translated last, after metering has read the provider's frames. Chat completions themselves
-//! are neither copied nor allocated here. Start with [`Api::read`] for requests and [`ClientFormat`] for answers. The
+//! are neither copied nor allocated here. Start with [`CompletionApi::read`] for requests and [`ClientFormat`] for answers. The
 //! dialects of the providers are handled elsewhere.
 
 mod chat;
@@ -18,10 +18,12 @@ use config::models::ModelRoute;
 use domain::Clock;
 use http::{HeaderMap, Response};
 
-pub(super) use self::native::{Native, NativeAnswer, NativeRequest, NativeUsage, native_ending, native_word_bytes};
+pub(super) use self::native::{
+    NativeAnswer, NativeFormat, NativeRequest, NativeUsage, native_ending, native_word_bytes,
+};
 use super::{
     answer_memory::AnswerMemory,
-    asks::Asks,
+    asks::RequestLimits,
     error::ApiError,
     json_answer,
     models::{ServedModel, ServedModels},
@@ -33,7 +35,7 @@ use crate::limits;
 
 /// An endpoint for completions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Api {
+pub(super) enum CompletionApi {
     /// `POST /v1/chat/completions`.
     Chat,
     /// `POST /v1/responses`.
@@ -46,13 +48,13 @@ pub(super) enum Api {
     Embeddings,
 }
 
-impl Api {
+impl CompletionApi {
     /// Validates the body of a request in the endpoint's format, and writes the provider's body.
     pub(super) fn read(
         self,
         body: ReadBody,
         models: &ServedModels,
-        asks: &Asks,
+        asks: &RequestLimits,
     ) -> Result<CompletionRequest, ApiError> {
         match self {
             Self::Chat => request::validate_chat(body, models, asks, &[]),
@@ -60,38 +62,38 @@ impl Api {
             Self::Embeddings => request::validate_embeddings(body, models, asks),
             Self::Responses => {
                 let (chat, context) = responses::to_chat(&body.bytes)?;
-                let own = native::own_body(self, &body.bytes, models, asks);
+                let own = native::native_body(self, &body.bytes, models, asks);
                 let chat_bytes = chat.len();
                 let request = request::validate_chat(body.replaced_by(chat), models, asks, responses::HINTS)
-                    .map_err(|error| error.rename_param(|param| context.param(param)))?;
+                    .map_err(|error| error.rename_param(|param| context.request_param(param)))?;
                 let format = ClientFormat::Responses(Box::new(context));
-                Ok(native::pass(self, own, chat_bytes, format, request))
+                Ok(native::pass_native(self, own, chat_bytes, format, request))
             }
             Self::Messages => {
                 let (chat, context) = messages::to_chat(&body.bytes)?;
-                let own = native::own_body(self, &body.bytes, models, asks);
+                let own = native::native_body(self, &body.bytes, models, asks);
                 let chat_bytes = chat.len();
                 let request = request::validate_chat(body.replaced_by(chat), models, asks, messages::HINTS)
-                    .map_err(|error| context.explain(error))?;
+                    .map_err(|error| context.rewrite_error(error))?;
                 let format = ClientFormat::Messages(Box::new(context));
-                Ok(native::pass(self, own, chat_bytes, format, request))
+                Ok(native::pass_native(self, own, chat_bytes, format, request))
             }
         }
     }
 
     /// Returns the error format for a request of which only the id is known.
-    pub(super) fn errors(self, request_id: &str) -> Errors {
+    pub(super) fn errors(self, request_id: &str) -> ErrorFormat {
         match self {
-            Self::Chat => Errors::Chat,
-            Self::Text => Errors::Text,
-            Self::Embeddings => Errors::Embeddings,
-            Self::Responses => Errors::Responses,
-            Self::Messages => Errors::Messages(Box::new(messages::FailedRequest::new(request_id))),
+            Self::Chat => ErrorFormat::Chat,
+            Self::Text => ErrorFormat::Text,
+            Self::Embeddings => ErrorFormat::Embeddings,
+            Self::Responses => ErrorFormat::Responses,
+            Self::Messages => ErrorFormat::Messages(Box::new(messages::FailedRequest::new(request_id))),
         }
     }
 }
 
-pub(super) enum Errors {
+pub(super) enum ErrorFormat {
     Chat,
     Text,
     Embeddings,
@@ -99,7 +101,7 @@ pub(super) enum Errors {
     Messages(Box<messages::FailedRequest>),
 }
 
-impl Errors {
+impl ErrorFormat {
     pub(super) fn response(&self, error: ApiError) -> Response<Bytes> {
         match self {
             Self::Chat => error.into_response(),
@@ -125,10 +127,10 @@ pub(super) enum ClientFormat {
         /// Whether to encode them in base64, if the provider has not done so.
         as_base64: bool,
     },
-    Responses(Box<responses::RequestContext>),
-    Messages(Box<messages::RequestContext>),
+    Responses(Box<responses::ResponsesContext>),
+    Messages(Box<messages::MessagesContext>),
     /// Responses or Messages as written by the provider itself.
-    Native(Box<Native>),
+    Native(Box<NativeFormat>),
 }
 
 impl ClientFormat {
@@ -148,13 +150,13 @@ impl ClientFormat {
         }
     }
 
-    pub(super) fn api(&self) -> Api {
+    pub(super) fn api(&self) -> CompletionApi {
         match self {
-            Self::Chat => Api::Chat,
-            Self::Text => Api::Text,
-            Self::Embeddings { .. } => Api::Embeddings,
-            Self::Responses(_) => Api::Responses,
-            Self::Messages(_) => Api::Messages,
+            Self::Chat => CompletionApi::Chat,
+            Self::Text => CompletionApi::Text,
+            Self::Embeddings { .. } => CompletionApi::Embeddings,
+            Self::Responses(_) => CompletionApi::Responses,
+            Self::Messages(_) => CompletionApi::Messages,
             Self::Native(native) => native.api(),
         }
     }
@@ -188,11 +190,11 @@ impl ClientFormat {
     }
 
     /// Returns the error format for a request with this id and about `prompt` prompt tokens.
-    pub(super) fn errors(&self, request_id: &str, prompt: u64, model: &ServedModel) -> Errors {
+    pub(super) fn errors(&self, request_id: &str, prompt: u64, model: &ServedModel) -> ErrorFormat {
         match self.api() {
-            Api::Messages => {
+            CompletionApi::Messages => {
                 let request = messages::FailedRequest::new(request_id).with_prompt(prompt, model.model.context);
-                Errors::Messages(Box::new(request))
+                ErrorFormat::Messages(Box::new(request))
             }
             api => api.errors(request_id),
         }
@@ -202,7 +204,7 @@ impl ClientFormat {
     pub(super) fn whole(self, chat: Bytes) -> Option<Bytes> {
         match self {
             Self::Chat | Self::Native(_) | Self::Text | Self::Embeddings { as_base64: false } => Some(chat),
-            Self::Embeddings { as_base64: true } => json_answer::in_base64(&chat).map(Bytes::from),
+            Self::Embeddings { as_base64: true } => json_answer::encode_base64(&chat).map(Bytes::from),
             Self::Responses(context) => responses::whole(*context, &chat),
             Self::Messages(context) => messages::whole(&context, &chat),
         }
@@ -216,11 +218,12 @@ impl ClientFormat {
         }
         match self.into_translated() {
             Self::Chat | Self::Text | Self::Embeddings { .. } | Self::Native(_) => EventWriter::Chat,
-            Self::Responses(context) => {
-                EventWriter::Responses(Box::new(Translated::new(responses::Events::new(*context), memory)))
-            }
+            Self::Responses(context) => EventWriter::Responses(Box::new(EventTranslation::new(
+                responses::ResponseEvents::new(*context),
+                memory,
+            ))),
             Self::Messages(context) => {
-                EventWriter::Messages(Box::new(Translated::new(messages::Events::new(*context), memory)))
+                EventWriter::Messages(Box::new(EventTranslation::new(messages::MessageEvents::new(*context), memory)))
             }
         }
     }
@@ -254,8 +257,8 @@ pub(super) trait TranslateEvents {
 pub(super) enum EventWriter {
     /// Chat and legacy completions, whose frames are not translated.
     Chat,
-    Responses(Box<Translated<responses::Events>>),
-    Messages(Box<Translated<messages::Events>>),
+    Responses(Box<EventTranslation<responses::ResponseEvents>>),
+    Messages(Box<EventTranslation<messages::MessageEvents>>),
     /// An answer in its own format, which is not translated.
     Native(Arc<NativeAnswer>),
 }
@@ -291,13 +294,13 @@ impl EventWriter {
     }
 }
 
-pub(super) struct Translated<E> {
+pub(super) struct EventTranslation<E> {
     events: E,
     chat: BytesMut,
     memory: AnswerMemory,
 }
 
-impl<E: TranslateEvents> Translated<E> {
+impl<E: TranslateEvents> EventTranslation<E> {
     fn new(events: E, memory: AnswerMemory) -> Self {
         Self { events, chat: BytesMut::new(), memory }
     }

@@ -7,17 +7,21 @@ use domain::usage::Ending;
 use super::{
     super::{
         json,
-        meter::Usage,
+        meter::TokenUsage,
         models::ServedModel,
-        usage_report::{Cost, Expected},
+        usage_report::{CostFields, ExpectedUsage},
     },
-    AnswerError, Rewritten,
+    AnswerError, RewrittenAnswer,
 };
 use crate::limits;
 
 /// Rewrites a provider's answer with the gateway's name of the model, the cost, and an estimated usage if none is
 /// reported.
-pub(super) fn rewrite(body: &[u8], model: &ServedModel, expected: &Expected) -> Result<Rewritten, AnswerError> {
+pub(super) fn rewrite(
+    body: &[u8],
+    model: &ServedModel,
+    expected: &ExpectedUsage,
+) -> Result<RewrittenAnswer, AnswerError> {
     let mut out = BytesMut::with_capacity(body.len() + limits::ADDED_BYTES);
     let (mut written, mut data, mut usage) = (0, None, None);
     let part = |range: std::ops::Range<usize>| body.get(range).unwrap_or_default();
@@ -35,7 +39,7 @@ pub(super) fn rewrite(body: &[u8], model: &ServedModel, expected: &Expected) -> 
                 usage = prompt_tokens(value);
                 if let Some(prompt) = usage {
                     out.extend_from_slice(part(written..field.value.end - 1));
-                    let cost = Cost::of(&Usage::reported(prompt, 0), &model.model);
+                    let cost = CostFields::for_usage(&TokenUsage::reported(prompt, 0), &model.model);
                     out.extend_from_slice(format!("{cost}}}").as_bytes());
                     written = field.value.end;
                 }
@@ -45,20 +49,20 @@ pub(super) fn rewrite(body: &[u8], model: &ServedModel, expected: &Expected) -> 
         }
     }
     out.extend_from_slice(part(written..body.len()));
-    let reported = usage.map(|prompt| Usage::reported(prompt, 0));
-    let mut embeddings = data.and_then(json::elements).ok_or(AnswerError::NoCompletion)?;
+    let reported = usage.map(|prompt| TokenUsage::reported(prompt, 0));
+    let mut embeddings = data.and_then(json::array_elements).ok_or(AnswerError::NoCompletion)?;
     if embeddings.next().is_none() {
         return Err(AnswerError::Empty(reported));
     }
     let usage = reported.unwrap_or_else(|| expected.estimate(0));
     if reported.is_none() {
         out.truncate(out.trim_ascii_end().len() - 1);
-        let (prompt, cost) = (usage.prompt, Cost::of(&usage, &model.model));
+        let (prompt, cost) = (usage.prompt, CostFields::for_usage(&usage, &model.model));
         let counts = format!("\"prompt_tokens\":{prompt},\"total_tokens\":{prompt}");
         let said = format!(",\"usage\":{{{counts},\"estimated\":true{cost}}}}}");
         out.extend_from_slice(said.as_bytes());
     }
-    Ok(Rewritten { body: out.freeze(), usage, ending: Ending::Stop })
+    Ok(RewrittenAnswer { body: out.freeze(), usage, ending: Ending::Stop })
 }
 
 /// Returns the reported tokens, as those of the prompt or the total, which are the same here.
@@ -77,14 +81,14 @@ fn prompt_tokens(usage: &[u8]) -> Option<u64> {
 
 /// Encodes each embedding of an answer in base64, as the 32-bit numbers that clients decode. Returns `None` if the
 /// answer is invalid. Embeddings that the provider has encoded pass unchanged.
-pub(in crate::gateway) fn in_base64(answer: &[u8]) -> Option<Vec<u8>> {
+pub(in crate::gateway) fn encode_base64(answer: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(answer.len());
     let mut written = 0;
     let data = json::fields(answer).map_while(Result::ok).find(|field| *field.name() == *b"data")?;
-    for embedding in json::elements(answer.get(data.value.clone())?)? {
+    for embedding in json::array_elements(answer.get(data.value.clone())?)? {
         let field = json::fields(embedding).map_while(Result::ok).find(|field| *field.name() == *b"embedding")?;
         let numbers = embedding.get(field.value)?;
-        let Some(elements) = json::elements(numbers) else { continue };
+        let Some(elements) = json::array_elements(numbers) else { continue };
         let mut bytes = Vec::new();
         for number in elements {
             bytes.extend_from_slice(&std::str::from_utf8(number).ok()?.parse::<f32>().ok()?.to_le_bytes());
@@ -102,18 +106,19 @@ pub(in crate::gateway) fn in_base64(answer: &[u8]) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use config::{Gateway, models::Models};
+    use config::{Gateway, models::ModelCatalog};
     use serde_json::{Value, json};
 
     use super::*;
     use crate::gateway::models::ServedModels;
 
-    const EXPECTED: Expected = Expected { prompt: 7, completion: 0, choices: 0, images: 0 };
+    const EXPECTED: ExpectedUsage = ExpectedUsage { prompt: 7, completion: 0, choices: 0, images: 0 };
 
-    fn of(body: &str) -> Result<(String, Usage), AnswerError> {
+    fn of(body: &str) -> Result<(String, TokenUsage), AnswerError> {
         let config = Gateway { provider_url: Some("http://127.0.0.1:9".parse().unwrap()), ..Gateway::default() };
-        let models = ServedModels::new(&Models::of(&config, |_| None).unwrap(), &config, None).unwrap();
-        let Rewritten { body, usage, .. } = rewrite(body.as_bytes(), models.find("svc/qwen3-32b").unwrap(), &EXPECTED)?;
+        let models = ServedModels::new(&ModelCatalog::from_config(&config, |_| None).unwrap(), &config, None).unwrap();
+        let RewrittenAnswer { body, usage, .. } =
+            rewrite(body.as_bytes(), models.find("svc/qwen3-32b").unwrap(), &EXPECTED)?;
         Ok((String::from_utf8(body.to_vec()).unwrap(), usage))
     }
 
@@ -151,7 +156,7 @@ mod tests {
     fn numbers_become_base64() {
         let of = |data: &Value| {
             let answer = json!({ "data": data, "usage": { "prompt_tokens": 1 } }).to_string();
-            in_base64(answer.as_bytes()).map(|out| serde_json::from_slice::<Value>(&out).unwrap())
+            encode_base64(answer.as_bytes()).map(|out| serde_json::from_slice::<Value>(&out).unwrap())
         };
         let answer = of(&json!([
             { "embedding": [0.5, -2.0], "index": 0 },

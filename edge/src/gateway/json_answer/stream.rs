@@ -24,7 +24,7 @@ pub(in crate::gateway) fn to_stream(body: &[u8], model: &ServedModel, route: Mod
             }
         }
     }
-    let choices: Vec<_> = json::elements(&choices).into_iter().flatten().map(chunk_choice).collect();
+    let choices: Vec<_> = json::array_elements(&choices).into_iter().flatten().map(chunk_choice).collect();
     let mut out = BytesMut::with_capacity(2 * body.len() + limits::ADDED_BYTES);
     for (choices, usage) in [(choices.join(&b','), &b"null"[..]), (Vec::new(), usage)] {
         let head = format!("\"object\":{},\"model\":{},\"choices\":[", chunk_object(route), model.id_json);
@@ -41,17 +41,17 @@ pub(in crate::gateway) fn to_stream(body: &[u8], model: &ServedModel, route: Mod
 /// Converts a choice of a whole answer to one of a chunk, where `message` is called `delta`.
 fn chunk_choice(choice: &[u8]) -> Vec<u8> {
     rewrite_fields(choice, |name, value| match name {
-        b"message" => Some(("delta", rewrite_fields(value, numbered_calls))),
+        b"message" => Some(("delta", rewrite_fields(value, add_call_indexes))),
         _ => None,
     })
 }
 
 /// Adds the `index` that tool calls have in chunks.
-fn numbered_calls(name: &[u8], calls: &[u8]) -> Option<(&'static str, Vec<u8>)> {
+fn add_call_indexes(name: &[u8], calls: &[u8]) -> Option<(&'static str, Vec<u8>)> {
     if name != b"tool_calls" {
         return None;
     }
-    let calls = json::elements(calls)?.enumerate().map(|(index, call)| {
+    let calls = json::array_elements(calls)?.enumerate().map(|(index, call)| {
         let has_index = json::fields(call).filter_map(Result::ok).any(|field| &*field.name() == b"index");
         match call.strip_prefix(b"{") {
             Some(rest) if !has_index && rest.trim_ascii_start() != b"}" => {

@@ -6,7 +6,7 @@ use super::reservation::Reservation;
 
 /// An admitted completion.
 #[derive(Debug)]
-pub struct Admission {
+pub struct AdmittedCompletion {
     /// The completion's reservation, to be settled or released.
     pub reservation: Reservation,
     /// The account's remaining limits after this reservation.

@@ -7,9 +7,9 @@ use std::sync::{
 
 /// A flag that is set when a completion is charged. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct Charge(Arc<AtomicBool>);
+pub struct ChargeFlag(Arc<AtomicBool>);
 
-impl Charge {
+impl ChargeFlag {
     /// Returns whether the completion was charged.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)

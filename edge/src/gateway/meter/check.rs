@@ -4,15 +4,15 @@ use std::time::Instant;
 
 use domain::{
     Account, Timestamp, TokenId,
-    usage::{Base, UsageRow},
+    usage::{StoredUsage, UsageRow},
 };
 use live::{
     RedisError,
-    budgets::{Budget, Judgement, SpareStatus, Verdict},
+    budgets::{AccountLimits, AdmissionResult, AdmissionVerdict, SpareStatus},
 };
 use tokio::time::{sleep, timeout};
 
-use super::{Meter, reservation::PendingAdmission};
+use super::{UsageMeter, reservation::PendingAdmission};
 use crate::limits;
 
 #[derive(Debug, thiserror::Error)]
@@ -25,18 +25,18 @@ pub(super) enum BudgetError {
     Totals(&'static str),
 }
 
-impl Meter {
+impl UsageMeter {
     /// Runs the admission script, and repeats it while the result may change: once Redis has the account's totals, once
     /// pending reports of ended completions have arrived, and once the spares in the way are returned.
     pub(super) async fn check(
         &self,
         row: &UsageRow,
         spares: &[UsageRow],
-        budget: Budget,
-    ) -> Result<Judgement, BudgetError> {
+        budget: AccountLimits,
+    ) -> Result<AdmissionResult, BudgetError> {
         // Read before the check: reports may arrive in Redis while its answer is on the way.
         let reported = self.0.ledger.reported();
-        let mut judgement = self.judge(row, spares, budget, None).await?;
+        let mut judgement = self.run_admission_script(row, spares, budget, None).await?;
         // A second read is needed only if Postgres was written to between the first and its arrival in Redis.
         let mut reads_left = limits::SPENT_READ_TRIES;
         let mut has_waited_for_reports = false;
@@ -44,7 +44,7 @@ impl Meter {
         loop {
             let mut totals = None;
             match judgement {
-                Judgement { verdict: Verdict::Unknown, at, .. } if reads_left > 0 => {
+                AdmissionResult { verdict: AdmissionVerdict::Unknown, at, .. } if reads_left > 0 => {
                     reads_left -= 1;
                     let key = budget.key_limit.map(|_| &row.token);
                     let read =
@@ -52,8 +52,12 @@ impl Meter {
                     totals = Some(read.map_err(|_| BudgetError::Totals("the read takes too long"))??);
                 }
                 // Redis may not yet know what a completion that has just ended left unused.
-                Judgement {
-                    verdict: Verdict::Day(_) | Verdict::Month(_) | Verdict::AccountLimit(_) | Verdict::KeyLimit(_),
+                AdmissionResult {
+                    verdict:
+                        AdmissionVerdict::Day(_)
+                        | AdmissionVerdict::Month(_)
+                        | AdmissionVerdict::AccountLimit(_)
+                        | AdmissionVerdict::KeyLimit(_),
                     ..
                 } if !has_waited_for_reports => {
                     has_waited_for_reports = true;
@@ -61,7 +65,7 @@ impl Meter {
                         continue;
                     }
                 }
-                Judgement { spares: SpareStatus::InTheWayFor(time), .. }
+                AdmissionResult { spares: SpareStatus::InTheWayFor(time), .. }
                     if !time.is_zero()
                         && Instant::now() < *no_spares_from.get_or_insert_with(|| Instant::now() + time) =>
                 {
@@ -69,22 +73,22 @@ impl Meter {
                 }
                 _ => return Ok(judgement),
             }
-            judgement = self.judge(row, &[], budget, totals).await?;
+            judgement = self.run_admission_script(row, &[], budget, totals).await?;
         }
     }
 
     /// Runs the admission script once. If its answer does not arrive, a reservation that it may have made is released.
-    async fn judge(
+    async fn run_admission_script(
         &self,
         row: &UsageRow,
         spares: &[UsageRow],
-        budget: Budget,
-        totals: Option<Base>,
-    ) -> Result<Judgement, RedisError> {
-        let pending = PendingAdmission::of(&self.0.ledger, row, spares);
+        budget: AccountLimits,
+        totals: Option<StoredUsage>,
+    ) -> Result<AdmissionResult, RedisError> {
+        let pending = PendingAdmission::new(&self.0.ledger, row, spares);
         let judged = self.0.redis.admit(self.0.ledger.edge(), row, spares, budget, totals).await;
         if judged.as_ref().map_or_else(RedisError::is_connection_refusal, |_| true) {
-            pending.decided();
+            pending.mark_decided();
         }
         judged
     }
@@ -97,12 +101,12 @@ impl Meter {
         key: Option<&TokenId>,
         at: Timestamp,
         requests: u64,
-    ) -> Result<Base, BudgetError> {
+    ) -> Result<StoredUsage, BudgetError> {
         let _permit = self.0.total_reads.acquire().await.map_err(|_| BudgetError::Totals("the meter has ended"))?;
         let epoch = self.0.redis.epoch().await?;
         if let Some(pause) = limits::EMPTY_REDIS_PAUSE.checked_sub(epoch.age) {
             sleep(pause).await;
         }
-        Ok(db::gateway::ai_usage::base(&self.0.db, account, key, at, requests).await?)
+        Ok(db::gateway::ai_usage::find_baseline(&self.0.db, account, key, at, requests).await?)
     }
 }

@@ -8,12 +8,12 @@ use domain::Account;
 use crate::limits;
 
 /// Counters shared by accounts with the same hash: an account may see another's end, but never misses its own.
-pub(super) struct Ends {
+pub(super) struct EndCounters {
     counters: Box<[AtomicU64]>,
     hasher: RandomState,
 }
 
-impl Ends {
+impl EndCounters {
     pub(super) fn new() -> Self {
         let counters = std::iter::repeat_with(AtomicU64::default).take(limits::END_COUNTERS).collect();
         Self { counters, hasher: RandomState::new() }
@@ -26,7 +26,7 @@ impl Ends {
     }
 
     /// Returns a number that grows with each end of the account's completions.
-    pub(super) fn of(&self, account: &Account) -> u64 {
+    pub(super) fn count(&self, account: &Account) -> u64 {
         self.counter(account).map_or(0, |counter| counter.load(Ordering::Relaxed))
     }
 

@@ -2,13 +2,13 @@
 
 use domain::{
     CompletionId, Timestamp, TokenId, UserId,
-    usage::{Certainty, Microcents, UsageDetails, UsageRow},
+    usage::{Microcents, UsageCertainty, UsageDetails, UsageRow},
 };
-use live::budgets::Budget;
+use live::budgets::AccountLimits;
 
-use super::{ledger::Ledger, refusals::Grounds};
+use super::{ledger::CompletionLedger, refusals::RefusalGrounds};
 
-pub(super) const BUDGET: Budget = Budget {
+pub(super) const BUDGET: AccountLimits = AccountLimits {
     per_minute: 60,
     per_day: 1_000,
     per_month: 5_000_000,
@@ -16,7 +16,7 @@ pub(super) const BUDGET: Budget = Budget {
     key_limit: Some(1_000_000),
 };
 
-pub(super) const GROUNDS: Grounds = Grounds { memory: 1, ends: 7, budget: BUDGET };
+pub(super) const GROUNDS: RefusalGrounds = RefusalGrounds { memory: 1, ends: 7, budget: BUDGET };
 
 /// Returns the row of a newly admitted completion with `completion` reserved tokens.
 pub(super) fn row(completion: u64) -> UsageRow {
@@ -29,7 +29,7 @@ pub(super) fn row(completion: u64) -> UsageRow {
         provider: "a".into(),
         prompt: 1,
         completion,
-        certainty: Certainty::Reserved,
+        certainty: UsageCertainty::Reserved,
         cost: Microcents(1),
         likely: None,
         details: UsageDetails::default(),
@@ -37,7 +37,7 @@ pub(super) fn row(completion: u64) -> UsageRow {
     }
 }
 
-impl Ledger {
+impl CompletionLedger {
     /// Enters a completion that is sent to a provider.
     pub(super) fn enter(&self, row: UsageRow) {
         let id = row.id.clone();

@@ -11,14 +11,14 @@ use domain::{Account, OrgId, Timestamp, month::Month, usage::Microcents};
 use quick_cache::sync::Cache;
 use tokio::time::timeout;
 
-use super::{Meter, check::BudgetError};
+use super::{UsageMeter, check::BudgetError};
 use crate::{limits, memory::keys::GatewayKey};
 
 /// The parts that organizations have drawn, according to the latest query.
-pub(super) struct FreeCredit(Cache<OrgId, Known>);
+pub(super) struct FreeCreditCache(Cache<OrgId, KnownCredit>);
 
 #[derive(Debug, Clone, Copy)]
-struct Known {
+struct KnownCredit {
     drawn: DrawnCredit,
     month: Month,
     credit: Microcents,
@@ -34,33 +34,33 @@ pub(super) fn free_org(key: &GatewayKey) -> Option<&OrgId> {
     }
 }
 
-impl FreeCredit {
+impl FreeCreditCache {
     pub(super) fn new() -> Self {
         Self(Cache::new(limits::FREE_CREDITS))
     }
 
     /// Returns the organization's drawn part of `credit` in the month of `now`, if Postgres was queried recently.
     pub(super) fn find(&self, org: &OrgId, credit: Microcents, now: Timestamp) -> Option<DrawnCredit> {
-        self.0.get(org).filter(|known| known.is_of(credit, now) && known.is_new()).map(|known| known.drawn)
+        self.0.get(org).filter(|known| known.matches(credit, now) && known.is_fresh()).map(|known| known.drawn)
     }
 
     /// Returns the drawn part, however old the query is.
-    fn find_old(&self, org: &OrgId, credit: Microcents, now: Timestamp) -> Option<DrawnCredit> {
-        self.0.get(org).filter(|known| known.is_of(credit, now)).map(|known| known.drawn)
+    fn find_stale(&self, org: &OrgId, credit: Microcents, now: Timestamp) -> Option<DrawnCredit> {
+        self.0.get(org).filter(|known| known.matches(credit, now)).map(|known| known.drawn)
     }
 }
 
-impl Known {
-    fn is_of(&self, credit: Microcents, now: Timestamp) -> bool {
-        self.credit == credit && self.month == Month::of(now)
+impl KnownCredit {
+    fn matches(&self, credit: Microcents, now: Timestamp) -> bool {
+        self.credit == credit && self.month == Month::from_timestamp(now)
     }
 
-    fn is_new(&self) -> bool {
+    fn is_fresh(&self) -> bool {
         self.asked.elapsed() < limits::FREE_CREDIT_LIFE
     }
 }
 
-impl Meter {
+impl UsageMeter {
     /// Returns the part of `credit` that the organization has drawn for the month of `now`. If Postgres is unavailable,
     /// this is the last known part of this month.
     pub(super) async fn drawn_credit(
@@ -73,7 +73,7 @@ impl Meter {
             return Ok(drawn);
         }
         let drawn = self.draw(org, credit, now, None).await;
-        drawn.or_else(|error| self.0.free_credit.find_old(org, credit, now).ok_or(error))
+        drawn.or_else(|error| self.0.free_credit.find_stale(org, credit, now).ok_or(error))
     }
 
     /// Draws more credit than the part `before`, for a completion that may cost `cost`. Returns the new part.
@@ -85,7 +85,7 @@ impl Meter {
         before: u64,
         cost: Microcents,
     ) -> Result<DrawnCredit, BudgetError> {
-        match self.0.free_credit.0.get(org).filter(|known| known.is_of(credit, now) && known.is_new()) {
+        match self.0.free_credit.0.get(org).filter(|known| known.matches(credit, now) && known.is_fresh()) {
             // Another of its requests has just drawn more, or found that none is left.
             Some(known) if known.drawn.part.0 > before => Ok(known.drawn),
             Some(known) if known.is_dry && known.asked.elapsed() < limits::FREE_CREDIT_DRY => Ok(known.drawn),
@@ -105,14 +105,14 @@ impl Meter {
     ) -> Result<DrawnCredit, BudgetError> {
         let step = more.map(|(_, step)| step).unwrap_or_default();
         let asked = Instant::now();
-        let month = Month::of(now);
+        let month = Month::from_timestamp(now);
         let drawn = timeout(limits::SPENT_WAIT, async {
             let _permit = self.0.total_reads.acquire().await.map_err(|_| BudgetError::Totals("the meter has ended"))?;
             Ok::<_, BudgetError>(free_credit::draw(&self.0.db, org, month, credit, step).await?)
         });
         let drawn = drawn.await.map_err(|_| BudgetError::Totals("the read takes too long"))??;
         let is_dry = more.is_some_and(|(before, _)| drawn.part.0 <= before);
-        self.0.free_credit.0.insert(org.clone(), Known { drawn, month, credit, asked, is_dry });
+        self.0.free_credit.0.insert(org.clone(), KnownCredit { drawn, month, credit, asked, is_dry });
         Ok(drawn)
     }
 }

@@ -25,16 +25,16 @@ use crate::{
     spool::{self, Spool},
 };
 
-pub(super) type Journal = Spool<Record>;
+pub(super) type UsageJournal = Spool<JournalRecord>;
 
-/// Opens the journal of the edge `edge` in `folder`. It needs the [`name`] of its database; earlier versions identified
+/// Opens the journal of the edge `edge` in `folder`. It needs the [`set_database_name`] of its database; earlier versions identified
 /// the database by its location, `postgres_url`.
-pub(super) fn open(folder: PathBuf, edge: &str, postgres_url: &str) -> Journal {
+pub(super) fn open(folder: PathBuf, edge: &str, postgres_url: &str) -> UsageJournal {
     Spool::new(options(folder, edge, postgres_url))
 }
 
-pub(super) fn options(folder: PathBuf, edge: &str, postgres_url: &str) -> spool::Options {
-    spool::Options {
+pub(super) fn options(folder: PathBuf, edge: &str, postgres_url: &str) -> spool::SpoolOptions {
+    spool::SpoolOptions {
         folder,
         owner: edge.to_owned(),
         former_scope: database_place(postgres_url),
@@ -48,7 +48,7 @@ pub(super) fn options(folder: PathBuf, edge: &str, postgres_url: &str) -> spool:
 
 /// Sets the name of the journal's database, unless it is set. A journal must not be settled in another database, and
 /// must be found again when its database moves to another host.
-pub(super) async fn name(journal: &Journal, db: &PgPool) -> Result<(), sqlx::Error> {
+pub(super) async fn set_database_name(journal: &UsageJournal, db: &PgPool) -> Result<(), sqlx::Error> {
     if !journal.has_scope() {
         let name = timeout(limits::SPENT_WAIT, database::name(db)).await;
         journal.set_scope(name.unwrap_or(Err(sqlx::Error::PoolTimedOut))?);
@@ -59,7 +59,7 @@ pub(super) async fn name(journal: &Journal, db: &PgPool) -> Result<(), sqlx::Err
 /// A step of a completion or journal, as it is written.
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum RecordRef<'a> {
+pub(super) enum JournalRecordRef<'a> {
     /// The completion is sent to a provider. The row has the most that it can use, and the likely part of that. If a
     /// second provider gets the request, there is another such record; versions without second providers use the first.
     Open(&'a UsageRow),
@@ -73,10 +73,10 @@ pub(super) enum RecordRef<'a> {
     Adopted(&'a str),
 }
 
-/// A step of a completion or journal, as it is read back; see [`RecordRef`].
+/// A step of a completion or journal, as it is read back; see [`JournalRecordRef`].
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Record {
+pub(super) enum JournalRecord {
     Open(UsageRow),
     Ended(UsageRow),
     Released(CompletionId),
@@ -84,8 +84,8 @@ pub(super) enum Record {
     Adopted(String),
 }
 
-impl spool::Record for Record {
-    type Ref<'a> = RecordRef<'a>;
+impl spool::SpoolRecord for JournalRecord {
+    type Ref<'a> = JournalRecordRef<'a>;
 
     const SUFFIX: &'static str = ".usage";
     const KIND: &'static str = "usage";
@@ -100,7 +100,7 @@ impl spool::Record for Record {
 
 /// The completions in the records of a journal or of one of its segments.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Completions(BTreeMap<CompletionId, AbandonedCompletion>);
+pub(super) struct JournaledCompletions(BTreeMap<CompletionId, AbandonedCompletion>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AbandonedCompletion {
@@ -110,10 +110,10 @@ pub(super) struct AbandonedCompletion {
     pub(super) is_released: bool,
 }
 
-impl Completions {
-    pub(super) fn apply(&mut self, record: Record) {
+impl JournaledCompletions {
+    pub(super) fn apply(&mut self, record: JournalRecord) {
         match record {
-            Record::Open(row) => {
+            JournalRecord::Open(row) => {
                 let completion = AbandonedCompletion { row, has_ended: false, is_released: false };
                 match self.0.entry(completion.row.id.clone()) {
                     Entry::Vacant(entry) => _ = entry.insert(completion),
@@ -122,20 +122,20 @@ impl Completions {
                     Entry::Occupied(_) => {}
                 }
             }
-            Record::Ended(row) => {
+            JournalRecord::Ended(row) => {
                 let completion = AbandonedCompletion { row, has_ended: true, is_released: false };
                 self.0.insert(completion.row.id.clone(), completion);
             }
-            Record::Released(id) => {
+            JournalRecord::Released(id) => {
                 if let Some(completion) = self.0.get_mut(&id) {
                     (completion.has_ended, completion.is_released) = (true, true);
                 }
             }
-            Record::Unused(row) => {
+            JournalRecord::Unused(row) => {
                 let completion = AbandonedCompletion { row, has_ended: true, is_released: true };
                 self.0.insert(completion.row.id.clone(), completion);
             }
-            Record::Adopted(_) => {}
+            JournalRecord::Adopted(_) => {}
         }
     }
 

@@ -20,15 +20,15 @@ use std::{
 use ahash::HashMap;
 use domain::{
     CompletionId,
-    usage::{Certainty, UsageRow},
+    usage::{UsageCertainty, UsageRow},
 };
 use tokio::sync::{Notify, watch};
 
-use self::adoption::Adoption;
-pub(super) use self::{adoption::AdoptedJournal, reports::Report};
+use self::adoption::SettlingEdges;
+pub(super) use self::{adoption::AdoptedJournal, reports::RedisReport};
 use super::{
-    ends::Ends,
-    journal::{Journal, RecordRef},
+    ends::EndCounters,
+    journal::{JournalRecordRef, UsageJournal},
 };
 use crate::{limits, spool::SegmentId};
 
@@ -36,9 +36,9 @@ use crate::{limits, spool::SegmentId};
 /// yet deliver what was sent over it.
 const UNCERTAIN_RELEASES: u8 = 2;
 
-pub(super) struct Ledger {
-    state: Mutex<State>,
-    pub(super) journal: Journal,
+pub(super) struct CompletionLedger {
+    state: Mutex<LedgerState>,
+    pub(super) journal: UsageJournal,
     /// Notified when there is something to report to Redis.
     pub(super) has_changes: Notify,
     /// Notified when a report to Redis is urgent: an admission waits for it, or the usage exceeds the reservation.
@@ -46,7 +46,7 @@ pub(super) struct Ledger {
     /// The number of ended completions that were reported to Redis.
     reported: watch::Sender<u64>,
     /// Counts ended completions, which invalidate refusals for lack of budget.
-    pub(super) ends: Ends,
+    pub(super) ends: EndCounters,
     /// Whether a completion was sent to a provider although the journal did not take its record.
     has_gaps: AtomicBool,
     /// Notified when the journal has a gap that Redis may not know of.
@@ -54,8 +54,8 @@ pub(super) struct Ledger {
 }
 
 #[derive(Default)]
-struct State {
-    entries: HashMap<CompletionId, Entry>,
+struct LedgerState {
+    entries: HashMap<CompletionId, LedgerEntry>,
     /// Completions whose current usage must be reported to Redis.
     to_revalue: VecDeque<CompletionId>,
     /// Ended completions that must be written to Postgres.
@@ -66,12 +66,12 @@ struct State {
     ended: u64,
     /// The number of rows written to Postgres since the process started.
     taken: u64,
-    adoptions: Vec<Adoption>,
+    adoptions: Vec<SettlingEdges>,
 }
 
-struct Entry {
+struct LedgerEntry {
     row: UsageRow,
-    status: Status,
+    status: EntryStatus,
     /// The journal segments that hold the records of this completion.
     segments: [Option<SegmentId>; 2],
     /// Whether a report of the row to Redis is in progress. Until it completes, the entry is not written or confirmed:
@@ -86,7 +86,7 @@ struct Entry {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Status {
+enum EntryStatus {
     /// The completion is admitted but has not been sent to a provider.
     Admitted,
     /// The completion was sent to a provider.
@@ -99,7 +99,7 @@ enum Status {
     Released(u8),
 }
 
-impl State {
+impl LedgerState {
     /// Queues a completion for a report to Redis. Returns whether it was not queued yet.
     fn queue_report(&mut self, id: &CompletionId) -> bool {
         let Some(entry) = self.entries.get_mut(id) else { return false };
@@ -115,28 +115,28 @@ impl State {
         let Some(entry) = self.entries.get_mut(id) else { return };
         entry.row.set_unused();
         if entry.segments[0].is_some() {
-            entry.row.certainty = Certainty::Failed;
+            entry.row.certainty = UsageCertainty::Failed;
         }
-        entry.status = Status::Ended;
+        entry.status = EntryStatus::Ended;
         self.to_write.push_back(id.clone());
     }
 }
 
-impl Status {
+impl EntryStatus {
     fn is_reported(self) -> bool {
         matches!(self, Self::Admitted | Self::Open | Self::Ended)
     }
 }
 
-impl Ledger {
-    pub(super) fn new(journal: Journal) -> Self {
+impl CompletionLedger {
+    pub(super) fn new(journal: UsageJournal) -> Self {
         Self {
             state: Mutex::default(),
             journal,
             has_changes: Notify::new(),
             is_urgent: Notify::new(),
             reported: watch::Sender::new(0),
-            ends: Ends::new(),
+            ends: EndCounters::new(),
             has_gaps: AtomicBool::new(false),
             has_new_gap: Notify::new(),
         }
@@ -159,23 +159,23 @@ impl Ledger {
     }
 
     /// Returns the number of pending completions, and of ended ones that Postgres does not have.
-    pub(super) fn levels(&self) -> (usize, usize) {
+    pub(super) fn pending_and_unwritten(&self) -> (usize, usize) {
         let state = self.state();
         let count =
-            |statuses: &[Status]| state.entries.values().filter(|entry| statuses.contains(&entry.status)).count();
-        (count(&[Status::Admitted, Status::Open]), count(&[Status::Ended]))
+            |statuses: &[EntryStatus]| state.entries.values().filter(|entry| statuses.contains(&entry.status)).count();
+        (count(&[EntryStatus::Admitted, EntryStatus::Open]), count(&[EntryStatus::Ended]))
     }
 
     /// Returns the number of rows written to Postgres so far, if any others are waiting.
-    pub(super) fn taken_so_far(&self) -> Option<u64> {
+    pub(super) fn rows_written_if_waiting(&self) -> Option<u64> {
         let state = self.state();
-        state.entries.values().any(|entry| entry.status == Status::Ended).then_some(state.taken)
+        state.entries.values().any(|entry| entry.status == EntryStatus::Ended).then_some(state.taken)
     }
 
     /// Enters an admitted completion. Its row has the most that it can use.
     pub(super) fn admit(&self, row: UsageRow) {
-        let (status, segments) = (Status::Admitted, [None, None]);
-        let entry = Entry {
+        let (status, segments) = (EntryStatus::Admitted, [None, None]);
+        let entry = LedgerEntry {
             row,
             status,
             segments,
@@ -190,17 +190,19 @@ impl Ledger {
     /// Journals that an admitted completion is sent to a provider, or an open one to another. Otherwise does nothing.
     pub(super) fn open(&self, id: &CompletionId) {
         let row = match self.state().entries.get(id) {
-            Some(entry) if entry.status == Status::Admitted => entry.row.clone(),
-            Some(entry) if entry.status == Status::Open && entry.journaled.as_ref() != Some(&entry.row.provider) => {
+            Some(entry) if entry.status == EntryStatus::Admitted => entry.row.clone(),
+            Some(entry)
+                if entry.status == EntryStatus::Open && entry.journaled.as_ref() != Some(&entry.row.provider) =>
+            {
                 entry.row.clone()
             }
             _ => return,
         };
-        let segment = self.journal.append(&RecordRef::Open(&row));
+        let segment = self.journal.append(&JournalRecordRef::Open(&row));
         let mut state = self.state();
         let Some(entry) = state.entries.get_mut(id) else { return };
-        let is_first = entry.status == Status::Admitted;
-        (entry.status, entry.journaled) = (Status::Open, Some(row.provider));
+        let is_first = entry.status == EntryStatus::Admitted;
+        (entry.status, entry.journaled) = (EntryStatus::Open, Some(row.provider));
         // If the journal does not take a second record, the first one remains, with the same amounts.
         let former =
             if is_first || segment.is_some() { std::mem::replace(&mut entry.segments[0], segment) } else { None };
@@ -227,7 +229,7 @@ impl Ledger {
 
     /// Returns whether a completion was sent to a provider and has not ended.
     pub(super) fn is_open(&self, id: &CompletionId) -> bool {
-        self.state().entries.get(id).is_some_and(|entry| entry.status == Status::Open)
+        self.state().entries.get(id).is_some_and(|entry| entry.status == EntryStatus::Open)
     }
 
     pub(super) fn has_gaps(&self) -> bool {
@@ -250,12 +252,12 @@ impl Ledger {
         update(&mut row);
         row.likely = None;
         let exceeds_reservation = row.tokens() > reserved.0 || row.cost > reserved.1;
-        let segment = self.journal.append(&RecordRef::Ended(&row));
+        let segment = self.journal.append(&JournalRecordRef::Ended(&row));
         {
             let mut state = self.state();
             let Some(entry) = state.entries.get_mut(id) else { return false };
             entry.row = row;
-            entry.status = Status::Ended;
+            entry.status = EntryStatus::Ended;
             entry.segments[1] = segment;
             self.ends.add(&entry.row.account);
             if is_reported {
@@ -268,8 +270,8 @@ impl Ledger {
     }
 
     pub(super) fn release(&self, id: &CompletionId) {
-        let is_journaled = self.state().entries.get(id).is_some_and(|entry| entry.status != Status::Admitted);
-        let segment = is_journaled.then(|| self.journal.append(&RecordRef::Released(id))).flatten();
+        let is_journaled = self.state().entries.get(id).is_some_and(|entry| entry.status != EntryStatus::Admitted);
+        let segment = is_journaled.then(|| self.journal.append(&JournalRecordRef::Released(id))).flatten();
         self.end_unused(id, 1, segment);
     }
 
@@ -291,7 +293,7 @@ impl Ledger {
         {
             let mut state = self.state();
             let Some(entry) = state.entries.get_mut(id) else { return };
-            entry.status = Status::Released(releases);
+            entry.status = EntryStatus::Released(releases);
             entry.segments[1] = segment;
             self.ends.add(&entry.row.account);
             state.to_release.push_back((id.clone(), Instant::now()));
@@ -311,7 +313,7 @@ impl Ledger {
             }
             let Some(id) = state.to_write.pop_front() else { break };
             match state.entries.get(&id) {
-                Some(entry) if entry.status != Status::Ended => {}
+                Some(entry) if entry.status != EntryStatus::Ended => {}
                 Some(entry) if entry.is_being_revalued => state.to_write.push_back(id),
                 Some(entry) => rows.push(entry.row.clone()),
                 None => {}
@@ -335,26 +337,26 @@ impl Ledger {
         state.taken += rows.len() as u64;
         for row in rows {
             if let Some(entry) = state.entries.get_mut(&row.id) {
-                entry.status = Status::Written;
+                entry.status = EntryStatus::Written;
             }
         }
     }
 
-    pub(super) fn is_any_being_revalued(&self, ids: &[CompletionId]) -> bool {
+    pub(super) fn is_any_report_pending(&self, ids: &[CompletionId]) -> bool {
         let state = self.state();
         ids.iter().any(|id| state.entries.get(id).is_some_and(|entry| entry.is_being_revalued))
     }
 
     /// Removes completions that Postgres has and that are confirmed to Redis.
     pub(super) fn remove(&self, ids: &[CompletionId]) {
-        let removed: Vec<Entry> = {
+        let removed: Vec<LedgerEntry> = {
             let mut state = self.state();
             ids.iter().filter_map(|id| state.entries.remove(id)).collect()
         };
         self.journal.release(removed.into_iter().flat_map(|entry| entry.segments).flatten());
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LedgerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,11 +1,11 @@
 //! The meter: tracks what an account may still use, and what it has used.
 //!
-//! A completion passes three steps. **Admission** ([`Meter::admit`]) runs one Redis script. It checks the account's
+//! A completion passes three steps. **Admission** ([`UsageMeter::admit`]) runs one Redis script. It checks the account's
 //! limits (requests a minute, tokens a day, credit a month, and the monthly limits that the account set for all its
 //! keys or for one), deducts the most that the completion can use, and reserves the same amount again for [requests
 //! that follow shortly](spares). The **[`Reservation`]** holds that amount while the provider works. **Settlement**
 //! replaces it with the actual usage: in the [`ledger`] and its [`journal`] before the client has its answer, then in
-//! Redis and Postgres by the tasks of [`settlement`]. The scripts are in `live::budgets`. Start with [`Meter::admit`].
+//! Redis and Postgres by the tasks of [`settlement`]. The scripts are in `live::budgets`. Start with [`UsageMeter::admit`].
 //!
 //! Each completion is counted once, whichever process is killed and when:
 //! - A completion has an id from its admission on, and Postgres accepts one row per id.
@@ -51,47 +51,47 @@ use db::gateway::free_credit::DrawnCredit;
 use domain::{
     Clock, CompletionId, OrgId, Timestamp,
     month::{Month, next_midnight},
-    usage::{Certainty, LikelyUsage, Microcents, UsageDetails, UsageRow},
+    usage::{LikelyUsage, Microcents, UsageCertainty, UsageDetails, UsageRow},
 };
 use live::{
     Redis,
-    budgets::{Budget, Judgement, Used, Verdict},
+    budgets::{AccountLimits, AdmissionResult, AdmissionVerdict, BudgetUsage},
 };
 use sqlx::PgPool;
-use telemetry::{Line, Outage};
+use telemetry::{OutageLine, OutageLog};
 use tokio::sync::Semaphore;
 
 pub use self::{
-    admission::{Admission, AdmissionError, RateLimit, RateLimits},
-    charge::Charge,
+    admission::{AdmissionError, AdmittedCompletion, RateLimit, RateLimits},
+    charge::ChargeFlag,
     reservation::Reservation,
     settlement::MeterTasks,
-    usage::{MaxUsage, Usage},
+    usage::{MaxUsage, TokenUsage},
 };
 use self::{
     check::BudgetError,
-    free_credit::{FreeCredit, free_org},
+    free_credit::{FreeCreditCache, free_org},
     gaps::GapNote,
-    ledger::Ledger,
+    ledger::CompletionLedger,
     redis_clock::RedisClock,
-    refusals::{Grounds, Refusals},
-    spares::{Spares, Wanted},
+    refusals::{RefusalCache, RefusalGrounds},
+    spares::{SpareCount, SparePool},
 };
 use crate::{limits, memory::keys::GatewayKey, metrics::postgres_failed};
 
 /// The meter of an edge. Cheap to clone.
 #[derive(Clone)]
-pub struct Meter(Arc<Inner>);
+pub struct UsageMeter(Arc<MeterState>);
 
-struct Inner {
-    ledger: Arc<Ledger>,
+struct MeterState {
+    ledger: Arc<CompletionLedger>,
     redis: Redis,
     db: PgPool,
     clock: Arc<RedisClock>,
-    refusals: Refusals,
-    spares: Arc<Spares>,
+    refusals: RefusalCache,
+    spares: Arc<SparePool>,
     gap_note: GapNote,
-    free_credit: FreeCredit,
+    free_credit: FreeCreditCache,
     /// Bounds the concurrent reads of account totals from Postgres.
     total_reads: Semaphore,
 }
@@ -112,23 +112,23 @@ pub fn spool_folder(config: &Config) -> PathBuf {
     config.edge.spool.clone().unwrap_or_else(journal::default_folder)
 }
 
-impl Meter {
+impl UsageMeter {
     /// Creates the meter of the edge named `edge`, and the tasks that must run for its usage to reach Postgres.
     pub fn new(config: &Config, edge: &str, redis: Redis, db: PgPool, clock: Clock) -> (Self, MeterTasks) {
-        let ledger = Arc::new(Ledger::new(journal::open(spool_folder(config), edge, &config.postgres.url)));
+        let ledger = Arc::new(CompletionLedger::new(journal::open(spool_folder(config), edge, &config.postgres.url)));
         let clock = Arc::new(RedisClock::new(clock));
-        let spares = Arc::new(Spares::new(ledger.clone()));
+        let spares = Arc::new(SparePool::new(ledger.clone()));
         let tasks =
             MeterTasks::new(ledger.clone(), edge.to_owned(), redis.clone(), db.clone(), clock.clone(), spares.clone());
-        let inner = Inner {
+        let inner = MeterState {
             ledger,
             redis,
             db,
             clock,
-            refusals: Refusals::new(),
+            refusals: RefusalCache::new(),
             spares,
             gap_note: GapNote::new(),
-            free_credit: FreeCredit::new(),
+            free_credit: FreeCreditCache::new(),
             total_reads: Semaphore::new(limits::SPENT_READS),
         };
         (Self(Arc::new(inner)), tasks)
@@ -149,10 +149,10 @@ impl Meter {
         model: &Arc<Model>,
         max_usage: MaxUsage,
         likely_prompt: u64,
-    ) -> Result<Admission, AdmissionError> {
+    ) -> Result<AdmittedCompletion, AdmissionError> {
         let now = match self.0.clock.now() {
             Some(now) => now,
-            None => Box::pin(self.ask_time()).await?,
+            None => Box::pin(self.redis_time()).await?,
         };
         let free = match free_org(key) {
             None => None,
@@ -162,7 +162,7 @@ impl Meter {
         };
         let (prompt, completion) =
             (max_usage.prompt.min(limits::BELIEVED_TOKENS), max_usage.completion.min(limits::BELIEVED_TOKENS));
-        let cost = |prompt| model.prices.most(prompt, completion, max_usage.images);
+        let cost = |prompt| model.prices.max_cost(prompt, completion, max_usage.images);
         let likely_prompt = likely_prompt.min(prompt);
         let row = UsageRow {
             id: CompletionId::new(now),
@@ -172,57 +172,58 @@ impl Meter {
             provider: model.provider.name.clone(),
             prompt,
             completion,
-            certainty: Certainty::Reserved,
+            certainty: UsageCertainty::Reserved,
             cost: cost(prompt),
             likely: Some(LikelyUsage { prompt: likely_prompt, cost: cost(likely_prompt) }),
             details: UsageDetails::default(),
             at: now,
         };
-        let budget = Budget {
+        let budget = AccountLimits {
             per_minute: allowance.requests_per_minute,
             per_day: allowance.tokens_per_day,
             per_month: free.map_or(allowance.credit, |free| free.drawn.part.min(free.credit)).0,
             account_limit: key.account_limit.map(|limit| limit.0),
             key_limit: key.limit.map(|limit| limit.0),
         };
-        let ends = self.0.ledger.ends.of(&row.account);
-        let grounds = Grounds { memory: self.0.redis.memory_number(), ends, budget };
+        let ends = self.0.ledger.ends.count(&row.account);
+        let grounds = RefusalGrounds { memory: self.0.redis.memory_number(), ends, budget };
         if let Some(judgement) = self.0.refusals.find(&row, now, grounds) {
-            return self.decide(judgement, budget, row, model).map_err(|error| of_shared_credit(error, free));
+            return self.decide(judgement, budget, row, model).map_err(|error| mark_shared_credit(error, free));
         }
         if !self.0.ledger.has_room() {
-            static FULL: Outage = Outage::new();
-            if let Some(Line { left_out, .. }) = FULL.fails() {
+            static FULL: OutageLog = OutageLog::new();
+            if let Some(OutageLine { left_out, .. }) = FULL.record_failure() {
                 tracing::warn!(left_out, "too much usage waits for Postgres; nothing is admitted until it is there");
             }
-            return Err(refused("books", &row, UNAVAILABLE));
+            return Err(count_refusal("books", &row, UNAVAILABLE));
         }
-        if let Err(error) = journal::name(&self.0.ledger.journal, &self.0.db).await {
+        if let Err(error) = journal::set_database_name(&self.0.ledger.journal, &self.0.db).await {
             tracing::debug!(%error, "the database's name cannot be read");
             postgres_failed("name", &error);
-            return Err(refused("unavailable", &row, UNAVAILABLE));
+            return Err(count_refusal("unavailable", &row, UNAVAILABLE));
         }
         // A reservation in Redis that is not in the journal is released by the edge that adopts a dead edge's journal.
         self.0.ledger.journal.begin();
         let asked = Instant::now();
         // While the journal has gaps, a dead edge's open reservations are settled by Redis's records, which ignore
         // spares.
-        let spare = if self.0.ledger.has_gaps() { Err(Wanted::NONE) } else { self.0.spares.take(&row, grounds, asked) };
+        let spare =
+            if self.0.ledger.has_gaps() { Err(SpareCount::NONE) } else { self.0.spares.take(&row, grounds, asked) };
         let admission = match spare {
             Ok(spare) => {
                 let (id, judgement, tally) = spare.admit(row.tokens(), asked);
                 let decided = self.decide(judgement, budget, UsageRow { id, ..row }, model);
-                let mut admission = decided.map_err(|error| of_shared_credit(error, free))?;
+                let mut admission = decided.map_err(|error| mark_shared_credit(error, free))?;
                 admission.reservation.settle_in(tally);
                 self.0.ledger.report(admission.reservation.id());
                 admission
             }
             Err(wanted) => {
-                let asked = Box::pin(self.ask(row, grounds, wanted, model, free)).await;
-                asked.map_err(|error| of_shared_credit(error, free))?
+                let asked = Box::pin(self.admit_in_redis(row, grounds, wanted, model, free)).await;
+                asked.map_err(|error| mark_shared_credit(error, free))?
             }
         };
-        let Inner { ledger, redis, gap_note, .. } = &*self.0;
+        let MeterState { ledger, redis, gap_note, .. } = &*self.0;
         if ledger.has_gaps() && gap_note.ensure(redis, ledger.edge()).await.is_err() {
             admission.reservation.release();
             return Err(UNAVAILABLE);
@@ -231,14 +232,14 @@ impl Meter {
     }
 
     /// Runs the admission script in Redis, which also makes spares for likely follow-up requests.
-    async fn ask(
+    async fn admit_in_redis(
         &self,
         row: UsageRow,
-        mut grounds: Grounds,
-        wanted: Wanted,
+        mut grounds: RefusalGrounds,
+        wanted: SpareCount,
         model: &Arc<Model>,
         free: Option<FreeOrg<'_>>,
-    ) -> Result<Admission, AdmissionError> {
+    ) -> Result<AdmittedCompletion, AdmissionError> {
         let asked = Instant::now();
         let spares = wanted.rows(&row, row.at);
         let checked = async {
@@ -246,7 +247,7 @@ impl Meter {
             let Some(FreeOrg { org, credit, .. }) = free else { return Ok::<_, BudgetError>(judgement) };
             for _ in 0..limits::FREE_CREDIT_TRIES {
                 let before = grounds.budget.per_month;
-                if !matches!(judgement.verdict, Verdict::Month(_)) || before >= credit.0 {
+                if !matches!(judgement.verdict, AdmissionVerdict::Month(_)) || before >= credit.0 {
                     break;
                 }
                 let drawn = self.draw_more(org, credit, judgement.at, before, row.cost).await?;
@@ -265,10 +266,10 @@ impl Meter {
                 if let BudgetError::Postgres(error) = &error {
                     postgres_failed("sums", error);
                 }
-                return Err(refused("unavailable", &row, UNAVAILABLE));
+                return Err(count_refusal("unavailable", &row, UNAVAILABLE));
             }
         };
-        self.0.clock.learn(judgement.at);
+        self.0.clock.update(judgement.at);
         self.0.refusals.remember(&row, judgement, grounds);
         let tally = self.0.spares.put(spares, &row, judgement, grounds, asked);
         let mut admission = self.decide(judgement, grounds.budget, row, model)?;
@@ -299,10 +300,10 @@ impl Meter {
     }
 
     /// Reads the time from Redis, for an edge that started while Redis was unavailable: its own clock may be a day off.
-    async fn ask_time(&self) -> Result<Timestamp, AdmissionError> {
+    async fn redis_time(&self) -> Result<Timestamp, AdmissionError> {
         match self.0.redis.epoch().await {
             Ok(epoch) => {
-                self.0.clock.learn(epoch.now);
+                self.0.clock.update(epoch.now);
                 Ok(epoch.now)
             }
             Err(error) => {
@@ -316,47 +317,47 @@ impl Meter {
     /// Creates the reservation of an admitted completion, or returns why there is none.
     fn decide(
         &self,
-        Judgement { verdict, at, .. }: Judgement,
-        budget: Budget,
+        AdmissionResult { verdict, at, .. }: AdmissionResult,
+        budget: AccountLimits,
         mut row: UsageRow,
         model: &Arc<Model>,
-    ) -> Result<Admission, AdmissionError> {
+    ) -> Result<AdmittedCompletion, AdmissionError> {
         let until_midnight = next_midnight(at).since(at);
         let rate_limits = |used| rate_limits(budget, used, until_midnight);
         match verdict {
-            Verdict::Admitted(used) => {
+            AdmissionVerdict::Admitted(used) => {
                 crate::metrics::admitted();
                 row.at = at;
                 let reservation = Reservation::new(self.0.ledger.clone(), row, model.clone());
-                Ok(Admission { reservation, rate_limits: rate_limits(used) })
+                Ok(AdmittedCompletion { reservation, rate_limits: rate_limits(used) })
             }
-            Verdict::Minute(used) => {
+            AdmissionVerdict::Minute(used) => {
                 let error = AdmissionError::Requests { rate_limits: rate_limits(used), retry_after: used.frees_in };
-                Err(refused("requests", &row, error))
+                Err(count_refusal("requests", &row, error))
             }
-            Verdict::Day(used) => {
+            AdmissionVerdict::Day(used) => {
                 let error = AdmissionError::Tokens { rate_limits: rate_limits(used), retry_after: until_midnight };
-                Err(refused("tokens", &row, error))
+                Err(count_refusal("tokens", &row, error))
             }
-            Verdict::Month(_) => Err(refused(
+            AdmissionVerdict::Month(_) => Err(count_refusal(
                 "credit",
                 &row,
                 AdmissionError::Credit { retry_after: until_next_month(at), is_shared: false },
             )),
-            Verdict::AccountLimit(_) => {
+            AdmissionVerdict::AccountLimit(_) => {
                 let error = AdmissionError::AccountLimit { retry_after: until_next_month(at) };
-                Err(refused("account_limit", &row, error))
+                Err(count_refusal("account_limit", &row, error))
             }
-            Verdict::KeyLimit(_) => {
+            AdmissionVerdict::KeyLimit(_) => {
                 let error = AdmissionError::KeyLimit { retry_after: until_next_month(at) };
-                Err(refused("key_limit", &row, error))
+                Err(count_refusal("key_limit", &row, error))
             }
-            Verdict::Unknown => Err(refused("unavailable", &row, UNAVAILABLE)),
+            AdmissionVerdict::Unknown => Err(count_refusal("unavailable", &row, UNAVAILABLE)),
         }
     }
 }
 
-fn rate_limits(budget: Budget, used: Used, until_midnight: Duration) -> RateLimits {
+fn rate_limits(budget: AccountLimits, used: BudgetUsage, until_midnight: Duration) -> RateLimits {
     let rate_limit = |limit: u64, used: u64, reset| RateLimit { limit, remaining: limit.saturating_sub(used), reset };
     RateLimits {
         requests: rate_limit(budget.per_minute, used.requests, used.resets_in),
@@ -376,7 +377,7 @@ struct FreeOrg<'a> {
 }
 
 /// Marks a refusal for lack of credit if the credit is shared.
-fn of_shared_credit(error: AdmissionError, free: Option<FreeOrg<'_>>) -> AdmissionError {
+fn mark_shared_credit(error: AdmissionError, free: Option<FreeOrg<'_>>) -> AdmissionError {
     match error {
         AdmissionError::Credit { retry_after, .. } => {
             AdmissionError::Credit { retry_after, is_shared: free.is_some_and(|free| free.drawn.is_shared) }
@@ -386,11 +387,11 @@ fn of_shared_credit(error: AdmissionError, free: Option<FreeOrg<'_>>) -> Admissi
 }
 
 fn until_next_month(at: Timestamp) -> Duration {
-    Month::of(at).next().start().since(at)
+    Month::from_timestamp(at).next().start().since(at)
 }
 
 /// Counts and logs a refusal.
-fn refused(why: &'static str, row: &UsageRow, error: AdmissionError) -> AdmissionError {
+fn count_refusal(why: &'static str, row: &UsageRow, error: AdmissionError) -> AdmissionError {
     metrics::counter!("svc_gateway_refused_total", "why" => why).increment(1);
     tracing::debug!(account = %row.account, model = &*row.model, why, "a completion is refused");
     error

@@ -25,7 +25,7 @@ impl RedisClock {
     }
 
     /// Records that Redis's clock is at `now`. Returns how far our clock is ahead, in seconds.
-    pub(super) fn learn(&self, now: Timestamp) -> f64 {
+    pub(super) fn update(&self, now: Timestamp) -> f64 {
         let own = self.own.now();
         self.ahead.store(millis(now).saturating_sub(millis(own)), Ordering::Relaxed);
         self.has_learned.store(true, Ordering::Release);
@@ -52,7 +52,7 @@ mod tests {
             let clock = RedisClock::new(Clock::from_fn(move || own));
             assert_eq!(clock.now(), None, "our own is no answer");
             let now = real.now();
-            assert!((clock.learn(now) - ahead).abs() < 60.0);
+            assert!((clock.update(now) - ahead).abs() < 60.0);
             assert_eq!(clock.now().map(Timestamp::unix_millis), Some(now.unix_millis()));
         }
     }

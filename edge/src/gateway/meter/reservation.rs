@@ -8,10 +8,12 @@ use std::{
 use config::models::Model;
 use domain::{
     CompletionId,
-    usage::{Certainty, Ending, Microcents, UsageDetails, UsageRow},
+    usage::{Ending, Microcents, UsageCertainty, UsageDetails, UsageRow},
 };
 
-use super::{super::traces::Span, charge::Charge, ledger::Ledger, tally::Tally, usage::Usage};
+use super::{
+    super::traces::CompletionSpan, charge::ChargeFlag, ledger::CompletionLedger, tally::UsageTally, usage::TokenUsage,
+};
 use crate::limits;
 
 /// An admission whose outcome in Redis is pending.
@@ -19,7 +21,7 @@ use crate::limits;
 /// If it is dropped before the outcome is known (the client left, or Redis did not respond), it releases the
 /// reservations: the script may have run, or may still run.
 pub(super) struct PendingAdmission<'a> {
-    ledger: &'a Ledger,
+    ledger: &'a CompletionLedger,
     row: &'a UsageRow,
     spares: &'a [UsageRow],
     is_decided: bool,
@@ -27,12 +29,12 @@ pub(super) struct PendingAdmission<'a> {
 
 impl<'a> PendingAdmission<'a> {
     /// Created before the reservation and its spares are requested from Redis.
-    pub(super) fn of(ledger: &'a Ledger, row: &'a UsageRow, spares: &'a [UsageRow]) -> Self {
+    pub(super) fn new(ledger: &'a CompletionLedger, row: &'a UsageRow, spares: &'a [UsageRow]) -> Self {
         Self { ledger, row, spares, is_decided: false }
     }
 
     /// Records that the outcome is known.
-    pub(super) fn decided(mut self) {
+    pub(super) fn mark_decided(mut self) {
         self.is_decided = true;
     }
 }
@@ -49,39 +51,39 @@ impl Drop for PendingAdmission<'_> {
 ///
 /// It is settled before the client gets the last bytes of its answer: once [`settle`](Self::settle) returns, the usage
 /// survives the death of this process. If it is dropped unsettled, it counts as an estimate with the full answer if
-/// [`opener`](Self::opener) recorded that a provider was sent the request, and is released otherwise.
+/// [`open_callback`](Self::open_callback) recorded that a provider was sent the request, and is released otherwise.
 pub struct Reservation {
     id: CompletionId,
-    ledger: Arc<Ledger>,
+    ledger: Arc<CompletionLedger>,
     /// The model at the provider that serves the completion. A second provider has the same prices.
     served: Mutex<Arc<Model>>,
     tokens: u64,
-    tally: Option<Arc<Tally>>,
-    charge: Charge,
-    span: Option<Span>,
+    tally: Option<Arc<UsageTally>>,
+    charge: ChargeFlag,
+    span: Option<CompletionSpan>,
     is_ended: bool,
 }
 
 impl Reservation {
     /// Enters `row`, which has the most that the completion can use, into the ledger.
-    pub(super) fn new(ledger: Arc<Ledger>, row: UsageRow, model: Arc<Model>) -> Self {
+    pub(super) fn new(ledger: Arc<CompletionLedger>, row: UsageRow, model: Arc<Model>) -> Self {
         let (id, tokens) = (row.id.clone(), row.tokens());
         ledger.admit(row);
-        let (served, charge) = (Mutex::new(model), Charge::default());
+        let (served, charge) = (Mutex::new(model), ChargeFlag::default());
         Self { id, ledger, served, tokens, tally: None, charge, span: None, is_ended: false }
     }
 
     /// Sets the tally, which already includes the reservation, to update at its end.
-    pub(super) fn settle_in(&mut self, tally: Arc<Tally>) {
+    pub(super) fn settle_in(&mut self, tally: Arc<UsageTally>) {
         self.tally = Some(tally);
     }
 
     /// Sets the flag that records whether the completion is charged, and the span that records its usage.
-    pub(in crate::gateway) fn report_to(&mut self, charge: Charge, span: Option<Span>) {
+    pub(in crate::gateway) fn report_to(&mut self, charge: ChargeFlag, span: Option<CompletionSpan>) {
         (self.charge, self.span) = (charge, span);
     }
 
-    pub(in crate::gateway) fn span(&self) -> Option<&Span> {
+    pub(in crate::gateway) fn span(&self) -> Option<&CompletionSpan> {
         self.span.as_ref()
     }
 
@@ -97,33 +99,33 @@ impl Reservation {
 
     /// Returns a function that journals that the completion is sent to a provider. Call it right before: from then on
     /// the completion counts even if this process dies. Repeated calls have no effect, unless for another provider.
-    pub fn opener(&self) -> impl Fn() + Clone + Send + 'static {
+    pub fn open_callback(&self) -> impl Fn() + Clone + Send + 'static {
         let (id, ledger) = (self.id.clone(), self.ledger.clone());
         move || ledger.open(&id)
     }
 
     /// Records that the provider of `model` serves the completion instead of the first one. The row and the span name
     /// that provider, and its usage is read from where that provider reports it.
-    pub fn serve_by(&self, model: &Arc<Model>) {
+    pub fn set_serving_model(&self, model: &Arc<Model>) {
         self.served.lock().unwrap_or_else(PoisonError::into_inner).clone_from(model);
         self.ledger.set_provider(&self.id, &model.provider.name);
         if let Some(span) = &self.span {
-            span.served_by(model);
+            span.record_model(model);
         }
     }
 
     /// Returns whether the completion was sent to a provider.
-    pub fn is_asked(&self) -> bool {
+    pub fn is_sent(&self) -> bool {
         self.ledger.is_open(&self.id)
     }
 
     /// Replaces the reservation with the actual usage and records how the completion ended. Counts are capped at
     /// [`limits::BELIEVED_TOKENS`]. Returns the cost.
-    pub fn settle(mut self, usage: Usage, ending: Ending) -> Microcents {
+    pub fn settle(mut self, usage: TokenUsage, ending: Ending) -> Microcents {
         self.is_ended = true;
         let (prompt, completion) =
             (usage.prompt.min(limits::BELIEVED_TOKENS), usage.completion.min(limits::BELIEVED_TOKENS));
-        let kinds = usage.kinds.within(prompt, completion);
+        let kinds = usage.kinds.clamped_to(prompt, completion);
         let served = self.served.get_mut().unwrap_or_else(PoisonError::into_inner);
         let charge = served.prices.charge(prompt, completion, &kinds);
         crate::metrics::tokens(&served.id, prompt, completion, usage.is_estimated);
@@ -134,13 +136,13 @@ impl Reservation {
             self.charge.set();
         }
         if let Some(span) = &self.span {
-            span.used(&self.id, &usage);
+            span.record_usage(&self.id, &usage);
         }
         if let Some(tally) = &self.tally {
             tally.settle(self.tokens, prompt + completion);
         }
         self.ledger.end(&self.id, |row| {
-            let certainty = if usage.is_estimated { Certainty::Seen } else { Certainty::Reported };
+            let certainty = if usage.is_estimated { UsageCertainty::Seen } else { UsageCertainty::Reported };
             (row.prompt, row.completion, row.certainty, row.cost) = (prompt, completion, certainty, charge.cost);
             row.details = UsageDetails { kinds, assumed: charge.assumed, ending: Some(ending) };
         });
@@ -162,10 +164,10 @@ impl Drop for Reservation {
         if self.is_ended {
             return;
         }
-        if self.is_asked() {
+        if self.is_sent() {
             tracing::debug!(id = %self.id, "a completion ends unsettled; its reservation counts");
             self.charge.set();
-            self.ledger.end(&self.id, UsageRow::set_unheard);
+            self.ledger.end(&self.id, UsageRow::charge_lost);
         } else {
             self.ledger.release(&self.id);
         }

@@ -15,13 +15,13 @@ use std::{
 use db::gateway::ai_usage;
 use domain::{
     Account, Timestamp,
-    usage::{DaySpent, UsageRow},
+    usage::{DayUsage, UsageRow},
 };
 use futures_util::future::join_all;
 use live::{
     Redis, RedisError,
-    budgets::Open,
-    leases::{Epoch, LOOK_EVERY},
+    budgets::OpenCompletion,
+    leases::{LOOK_EVERY, MemoryEpoch},
 };
 use sqlx::PgPool;
 use tokio::{
@@ -31,28 +31,28 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use self::{
-    confirmation::{Unconfirmed, group_by_totals},
-    failover::Replay,
+    confirmation::{UnconfirmedBatch, group_by_totals},
+    failover::FailoverReplay,
 };
 use super::{
-    ledger::{Ledger, Report},
+    ledger::{CompletionLedger, RedisReport},
     orphans,
     redis_clock::RedisClock,
-    spares::Spares,
+    spares::SparePool,
 };
 use crate::{limits, metrics::postgres_failed};
 
 /// The pause after a failed Redis command.
 const REDIS_PAUSE: Duration = Duration::from_millis(200);
 
-/// The background tasks of a [`Meter`](super::Meter), created with it and run once.
+/// The background tasks of a [`UsageMeter`](super::UsageMeter), created with it and run once.
 pub struct MeterTasks {
-    ledger: Arc<Ledger>,
+    ledger: Arc<CompletionLedger>,
     edge: String,
     redis: Redis,
     db: PgPool,
     clock: Arc<RedisClock>,
-    spares: Arc<Spares>,
+    spares: Arc<SparePool>,
     /// When Redis was last found to have lost its memory.
     last_redis_loss: watch::Sender<Option<Timestamp>>,
 }
@@ -62,17 +62,17 @@ struct WriteError;
 
 impl MeterTasks {
     pub(super) fn new(
-        ledger: Arc<Ledger>,
+        ledger: Arc<CompletionLedger>,
         edge: String,
         redis: Redis,
         db: PgPool,
         clock: Arc<RedisClock>,
-        spares: Arc<Spares>,
+        spares: Arc<SparePool>,
     ) -> Self {
         Self { ledger, edge, redis, db, clock, spares, last_redis_loss: watch::Sender::new(None) }
     }
 
-    /// Runs until `stop` is cancelled, then writes ended completions to Postgres within [`limits::METER_LAST_WORD`].
+    /// Runs until `stop` is cancelled, then writes ended completions to Postgres within [`limits::METER_END_WAIT`].
     pub async fn run(self, stop: CancellationToken) {
         let work = async {
             tokio::join!(
@@ -105,11 +105,11 @@ impl MeterTasks {
                 // With a timeout, since a queued release may become due by time alone.
                 let _ = timeout(LOOK_EVERY, changes).await;
                 // Not right when a provider answers or a client sends its next request.
-                let _ = timeout(limits::TELL_EVERY, self.ledger.is_urgent.notified()).await;
+                let _ = timeout(limits::REPORT_EVERY_ENDED, self.ledger.is_urgent.notified()).await;
                 continue;
             }
             let is_all = used.len() < limits::REDIS_BATCH && unused.len() < limits::REDIS_BATCH;
-            let mut accounts: BTreeMap<(&Account, bool), Vec<&Report>> = BTreeMap::new();
+            let mut accounts: BTreeMap<(&Account, bool), Vec<&RedisReport>> = BTreeMap::new();
             for report in &used {
                 accounts.entry((&report.row.account, report.is_lost)).or_default().push(report);
             }
@@ -145,7 +145,7 @@ impl MeterTasks {
             } else if is_all {
                 self.ledger.mark_reported(ended);
                 // Batches the completions that end meanwhile, since each report delays an admission in Redis.
-                let _ = timeout(limits::TELL_EVERY, self.ledger.is_urgent.notified()).await;
+                let _ = timeout(limits::REPORT_EVERY_ENDED, self.ledger.is_urgent.notified()).await;
             }
         }
     }
@@ -153,7 +153,7 @@ impl MeterTasks {
     /// Renews the lease that shows that this edge is alive, and reports everything again to a Redis that lost its
     /// memory.
     async fn renew_lease(&self) {
-        let mut known_epoch: Option<Epoch> = None;
+        let mut known_epoch: Option<MemoryEpoch> = None;
         let mut beat = interval(LOOK_EVERY);
         let mut looks = 0_u32;
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -164,12 +164,12 @@ impl MeterTasks {
             }
             // A lease outlives several checks, and its notes only need renewal now and then. A check that finds Redis's
             // memory lost renews everything.
-            let looked = match looks % limits::LOOKS_PER_RENEWAL {
+            let looked = match looks % limits::CHECKS_PER_RENEWAL {
                 0 => self.redis.renew_lease(&self.edge).await,
                 look if look % 2 == 0 => self.redis.extend_lease(&self.edge).await,
                 _ => self.redis.epoch().await,
             };
-            let is_lost = |epoch: &Epoch| known_epoch.as_ref().is_some_and(|known| !known.is_same(epoch));
+            let is_lost = |epoch: &MemoryEpoch| known_epoch.as_ref().is_some_and(|known| !known.is_same(epoch));
             let renewed = match looked {
                 Ok(epoch) if is_lost(&epoch) => self.redis.renew_lease(&self.edge).await,
                 looked => looked,
@@ -183,7 +183,7 @@ impl MeterTasks {
             crate::metrics::level("svc_gateway_redis_up", usize::from(renewed.is_ok()));
             match renewed {
                 Ok(epoch) => {
-                    let skew = self.clock.learn(epoch.now);
+                    let skew = self.clock.update(epoch.now);
                     metrics::gauge!("svc_gateway_clock_skew_seconds").set(skew);
                     let is_new = known_epoch.as_ref().is_none_or(|known| !known.is_same(&epoch));
                     if is_new && let Err(error) = self.redis.load_budgets().await {
@@ -207,7 +207,7 @@ impl MeterTasks {
                 }
                 Err(error) => tracing::debug!(%error, "the lease cannot be renewed"),
             }
-            let (open, backlog) = self.ledger.levels();
+            let (open, backlog) = self.ledger.pending_and_unwritten();
             crate::metrics::level("svc_gateway_open", open);
             crate::metrics::level("svc_gateway_journal_backlog", backlog);
         }
@@ -232,8 +232,9 @@ impl MeterTasks {
     }
 
     async fn release_orphans_before(&self, before: Timestamp) -> Result<(), RedisError> {
-        let is_orphan =
-            |open: &Open| open.edge == self.edge && open.row.at < before && !self.ledger.contains(&open.row.id);
+        let is_orphan = |open: &OpenCompletion| {
+            open.edge == self.edge && open.row.at < before && !self.ledger.contains(&open.row.id)
+        };
         let completions = orphans::release(&self.redis, is_orphan).await?;
         if completions > 0 {
             tracing::info!(completions, "released reservations of completions that had ended");
@@ -243,8 +244,8 @@ impl MeterTasks {
 
     /// Writes ended completions to Postgres, and confirms them to Redis with the accounts' new totals.
     async fn write_usage(&self, stop: &CancellationToken) {
-        let mut unconfirmed: Vec<Unconfirmed> = Vec::new();
-        let mut replay = Replay::default();
+        let mut unconfirmed: Vec<UnconfirmedBatch> = Vec::new();
+        let mut replay = FailoverReplay::default();
         let mut is_failing = false;
         loop {
             let pause = if is_failing { limits::USAGE_RETRY } else { limits::USAGE_EVERY };
@@ -263,7 +264,7 @@ impl MeterTasks {
 
     /// Writes the completions that have ended by now to Postgres, except rows that Postgres refuses and those of
     /// accounts locked by another writer. Stops with an error if Postgres does not respond.
-    async fn write_all(&self, unconfirmed: &mut Vec<Unconfirmed>, was_failing: bool) -> Result<(), WriteError> {
+    async fn write_all(&self, unconfirmed: &mut Vec<UnconfirmedBatch>, was_failing: bool) -> Result<(), WriteError> {
         let mut left = Vec::new();
         // Completions that end meanwhile wait for the next round: otherwise a busy edge would never confirm any.
         let mut waiting = self.ledger.waiting_to_write();
@@ -293,7 +294,7 @@ impl MeterTasks {
     async fn write_divided(
         &self,
         rows: Vec<UsageRow>,
-        unconfirmed: &mut Vec<Unconfirmed>,
+        unconfirmed: &mut Vec<UnconfirmedBatch>,
         left: &mut Vec<UsageRow>,
     ) -> Result<(), sqlx::Error> {
         let mut batches = vec![rows];
@@ -324,9 +325,9 @@ impl MeterTasks {
     /// Marks those of `rows` as written that Postgres has, which are those of the accounts and days in `totals`.
     fn mark_written(
         &self,
-        totals: Vec<DaySpent>,
+        totals: Vec<DayUsage>,
         rows: Vec<UsageRow>,
-        unconfirmed: &mut Vec<Unconfirmed>,
+        unconfirmed: &mut Vec<UnconfirmedBatch>,
         left: &mut Vec<UsageRow>,
     ) {
         let has = |row: &UsageRow| totals.iter().any(|of| of.account == row.account && of.day == row.day());
@@ -339,8 +340,8 @@ impl MeterTasks {
 
     /// Reports releases to Redis, and writes and confirms ended completions, as time permits. The journal keeps the
     /// rest.
-    async fn finish(&self, unconfirmed: &mut Vec<Unconfirmed>) {
-        let deadline = Instant::now() + limits::METER_LAST_WORD;
+    async fn finish(&self, unconfirmed: &mut Vec<UnconfirmedBatch>) {
+        let deadline = Instant::now() + limits::METER_END_WAIT;
         self.spares.clear();
         let mut is_noted = false;
         let writing = async {

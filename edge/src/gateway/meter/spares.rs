@@ -24,47 +24,47 @@ use domain::{
     CompletionId, Timestamp, TokenId,
     usage::{Microcents, UsageRow},
 };
-use live::budgets::{Judgement, SPARE_LIFE, SpareStatus, Used, Verdict};
+use live::budgets::{AdmissionResult, AdmissionVerdict, BudgetUsage, SPARE_LIFE, SpareStatus};
 use tokio::{sync::Notify, time::sleep};
 
-use super::{ledger::Ledger, refusals::Grounds, tally::Tally};
+use super::{ledger::CompletionLedger, refusals::RefusalGrounds, tally::UsageTally};
 use crate::limits;
 
-pub(super) struct Spares {
-    keys: Mutex<HashMap<TokenId, Key>>,
-    ledger: Arc<Ledger>,
+pub(super) struct SparePool {
+    keys: Mutex<HashMap<TokenId, KeyActivity>>,
+    ledger: Arc<CompletionLedger>,
     has_keys: Notify,
 }
 
-struct Key {
+struct KeyActivity {
     /// When the key was last admitted in Redis.
     asked: Instant,
     /// The number of requests since then, including that one.
     requests: usize,
     /// Newest first; spares are used from the end.
-    spares: Vec<Spare>,
+    spares: Vec<SpareReservation>,
 }
 
 /// A spare reservation, returned on drop unless it is used.
-pub(super) struct Spare {
+pub(super) struct SpareReservation {
     /// The row in Redis.
     row: UsageRow,
     tokens: u64,
     cost: Microcents,
     /// The times from its admission. `tally` has the account's current usage.
-    used: Used,
-    tally: Arc<Tally>,
-    grounds: Grounds,
+    used: BudgetUsage,
+    tally: Arc<UsageTally>,
+    grounds: RefusalGrounds,
     made: Instant,
     is_used: bool,
-    ledger: Arc<Ledger>,
+    ledger: Arc<CompletionLedger>,
 }
 
 /// The number of spares that a key is likely to use, requested with its next reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Wanted(usize);
+pub(super) struct SpareCount(usize);
 
-impl Wanted {
+impl SpareCount {
     pub(super) const NONE: Self = Self(0);
 
     /// Creates rows for the spares that are made with `row`, at time `now`.
@@ -75,34 +75,39 @@ impl Wanted {
     }
 }
 
-impl Spares {
-    pub(super) fn new(ledger: Arc<Ledger>) -> Self {
+impl SparePool {
+    pub(super) fn new(ledger: Arc<CompletionLedger>) -> Self {
         Self { keys: Mutex::default(), ledger, has_keys: Notify::new() }
     }
 
     /// Takes a spare that fits `row` at `now`, or returns how many to make with its own reservation.
-    pub(super) fn take(&self, row: &UsageRow, grounds: Grounds, now: Instant) -> Result<Spare, Wanted> {
+    pub(super) fn take(
+        &self,
+        row: &UsageRow,
+        grounds: RefusalGrounds,
+        now: Instant,
+    ) -> Result<SpareReservation, SpareCount> {
         // Declared first, so that the spares are dropped after the lock is released: returning one locks the ledger.
         let mut unfit = Vec::new();
         let mut keys = self.keys();
         let Some(key) = keys.get_mut(&row.token) else {
             if keys.len() < limits::SPARE_KEYS {
-                keys.insert(row.token.clone(), Key { asked: now, requests: 1, spares: Vec::new() });
+                keys.insert(row.token.clone(), KeyActivity { asked: now, requests: 1, spares: Vec::new() });
                 self.has_keys.notify_one();
             }
-            return Err(Wanted::NONE);
+            return Err(SpareCount::NONE);
         };
-        let fits = |spare: &Spare| spare.suffices(row) && spare.holds(row, grounds, now);
+        let fits = |spare: &SpareReservation| spare.is_large_enough_for(row) && spare.is_valid_for(row, grounds, now);
         if let Some(place) = key.spares.iter().rposition(fits) {
             key.requests += 1;
             return Ok(key.spares.remove(place));
         }
         // Only searched if none fits. Otherwise such spares are returned when they expire.
-        unfit.extend(key.spares.extract_if(.., |spare| !spare.holds(row, grounds, now)));
+        unfit.extend(key.spares.extract_if(.., |spare| !spare.is_valid_for(row, grounds, now)));
         let is_busy = now.duration_since(key.asked) < SPARE_LIFE;
         let wanted = if is_busy { key.requests.min(limits::SPARES.saturating_sub(key.spares.len())) } else { 0 };
         (key.asked, key.requests) = (now, 1);
-        Err(Wanted(wanted))
+        Err(SpareCount(wanted))
     }
 
     /// Keeps those of `spares` that Redis made with the reservation of `row` in an admission that began at `asked`.
@@ -111,15 +116,15 @@ impl Spares {
         &self,
         spares: Vec<UsageRow>,
         row: &UsageRow,
-        judgement: Judgement,
-        grounds: Grounds,
+        judgement: AdmissionResult,
+        grounds: RefusalGrounds,
         asked: Instant,
-    ) -> Option<Arc<Tally>> {
-        let (Verdict::Admitted(used), SpareStatus::Made(made)) = (judgement.verdict, judgement.spares) else {
+    ) -> Option<Arc<UsageTally>> {
+        let (AdmissionVerdict::Admitted(used), SpareStatus::Made(made)) = (judgement.verdict, judgement.spares) else {
             return None;
         };
-        let (wanted, tally) = (spares.len(), Arc::new(Tally::new(used)));
-        let spare = |spare: UsageRow| Spare {
+        let (wanted, tally) = (spares.len(), Arc::new(UsageTally::new(used)));
+        let spare = |spare: UsageRow| SpareReservation {
             row: UsageRow { at: judgement.at, ..spare },
             tokens: row.tokens(),
             cost: row.cost,
@@ -130,7 +135,7 @@ impl Spares {
             is_used: false,
             ledger: self.ledger.clone(),
         };
-        let spares: Vec<Spare> = spares.into_iter().take(made).map(spare).collect();
+        let spares: Vec<SpareReservation> = spares.into_iter().take(made).map(spare).collect();
         let mut keys = self.keys();
         // Otherwise the key has been quiet meanwhile, and these are returned immediately.
         let Some(key) = keys.get_mut(&row.token) else {
@@ -149,14 +154,14 @@ impl Spares {
     pub(super) async fn expire(&self) {
         loop {
             self.has_keys.notified().await;
-            while self.give_back_expired(Instant::now()) {
+            while self.return_expired(Instant::now()) {
                 sleep(limits::SPARES_EVERY).await;
             }
         }
     }
 
     /// Returns expired spares. The result is whether keys remain.
-    fn give_back_expired(&self, now: Instant) -> bool {
+    fn return_expired(&self, now: Instant) -> bool {
         let mut expired = Vec::new();
         let mut keys = self.keys();
         keys.retain(|_, key| {
@@ -171,21 +176,21 @@ impl Spares {
         drop(keys);
     }
 
-    fn keys(&self) -> MutexGuard<'_, HashMap<TokenId, Key>> {
+    fn keys(&self) -> MutexGuard<'_, HashMap<TokenId, KeyActivity>> {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Spare {
+impl SpareReservation {
     /// Returns whether Redis would still admit a request of the spare's size. `row` has the time by Redis's clock.
-    fn holds(&self, row: &UsageRow, grounds: Grounds, now: Instant) -> bool {
+    fn is_valid_for(&self, row: &UsageRow, grounds: RefusalGrounds, now: Instant) -> bool {
         // At midnight another day or month begins. While a machine is suspended, only the clock advances.
         let is_of_now = self.row.day() == row.day() && row.at.since(self.row.at) < SPARE_LIFE;
         let has_ground = (grounds.memory, grounds.budget) == (self.grounds.memory, self.grounds.budget);
         is_of_now && has_ground && !self.is_expired(now)
     }
 
-    fn suffices(&self, row: &UsageRow) -> bool {
+    fn is_large_enough_for(&self, row: &UsageRow) -> bool {
         row.tokens() <= self.tokens && row.cost <= self.cost
     }
 
@@ -195,18 +200,22 @@ impl Spare {
 
     /// Uses the spare for a request that reserves `tokens`. Returns the id of its reservation, the judgement, and the
     /// tally in which to settle it.
-    pub(super) fn admit(mut self, tokens: u64, now: Instant) -> (CompletionId, Judgement, Arc<Tally>) {
+    pub(super) fn admit(mut self, tokens: u64, now: Instant) -> (CompletionId, AdmissionResult, Arc<UsageTally>) {
         self.is_used = true;
         crate::metrics::spare(true);
         let (requests, tokens) = self.tally.reserve(tokens);
         let frees_in = self.used.frees_in.saturating_sub(now.duration_since(self.made));
-        let used = Used { requests, tokens, frees_in, ..self.used };
-        let judgement = Judgement { verdict: Verdict::Admitted(used), at: self.row.at, spares: SpareStatus::Made(0) };
+        let used = BudgetUsage { requests, tokens, frees_in, ..self.used };
+        let judgement = AdmissionResult {
+            verdict: AdmissionVerdict::Admitted(used),
+            at: self.row.at,
+            spares: SpareStatus::Made(0),
+        };
         (self.row.id.clone(), judgement, self.tally.clone())
     }
 }
 
-impl Drop for Spare {
+impl Drop for SpareReservation {
     fn drop(&mut self) {
         if !self.is_used {
             crate::metrics::spare(false);

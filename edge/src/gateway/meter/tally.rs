@@ -2,18 +2,18 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use live::budgets::Used;
+use live::budgets::BudgetUsage;
 
 /// An account's usage when Redis made some spares, plus this edge's requests that have used them since. Excludes other
 /// edges' admissions since then, and changes to earlier completions.
-pub(super) struct Tally {
+pub(super) struct UsageTally {
     requests: AtomicU64,
     tokens: AtomicU64,
 }
 
-impl Tally {
+impl UsageTally {
     /// Starts from the usage in Redis, including the reservation that the spares were made with.
-    pub(super) fn new(used: Used) -> Self {
+    pub(super) fn new(used: BudgetUsage) -> Self {
         Self { requests: used.requests.into(), tokens: used.tokens.into() }
     }
 
@@ -41,7 +41,12 @@ mod tests {
 
     #[test]
     fn what_was_used_takes_the_place_of_what_was_reserved() {
-        let tally = Tally::new(Used { requests: 3, frees_in: Duration::ZERO, resets_in: Duration::ZERO, tokens: 500 });
+        let tally = UsageTally::new(BudgetUsage {
+            requests: 3,
+            frees_in: Duration::ZERO,
+            resets_in: Duration::ZERO,
+            tokens: 500,
+        });
         assert_eq!(tally.reserve(100), (4, 600));
         tally.settle(300, 20);
         assert_eq!(tally.reserve(100), (5, 420));

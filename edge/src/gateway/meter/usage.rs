@@ -15,7 +15,7 @@ pub struct MaxUsage {
 
 /// The tokens used by a completion.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct TokenUsage {
     /// Tokens of the prompt.
     pub prompt: u64,
     /// Tokens of the answer, over all choices.
@@ -28,7 +28,7 @@ pub struct Usage {
     pub is_estimated: bool,
 }
 
-impl Usage {
+impl TokenUsage {
     /// Creates a usage without known token kinds.
     pub fn reported(prompt: u64, completion: u64) -> Self {
         Self { prompt, completion, ..Self::default() }

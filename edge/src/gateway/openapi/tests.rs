@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::*;
 use crate::{
     gateway::{
-        Route, cors,
+        GatewayRoute, cors,
         endpoints::{CHAT_COMPLETIONS, COMPLETIONS, COUNT_TOKENS, EMBEDDINGS, MESSAGES, MODELS, OPENAPI, RESPONSES},
         error::ErrorCode,
         meter::{RateLimit, RateLimits},
@@ -79,7 +79,7 @@ fn the_paths_and_methods_are_those_of_the_router() {
     let routed =
         [CHAT_COMPLETIONS, COMPLETIONS, EMBEDDINGS, RESPONSES, MESSAGES, COUNT_TOKENS, MODELS, &model_path, OPENAPI]
             .map(|path| {
-                let methods = Route::find(path).unwrap().methods();
+                let methods = GatewayRoute::find(path).unwrap().methods();
                 (path, methods.split(", ").map(str::to_owned).collect::<BTreeSet<String>>())
             });
     assert_eq!(documented, BTreeMap::from(routed));

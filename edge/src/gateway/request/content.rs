@@ -14,7 +14,7 @@ use super::{
         dialect::{self, LEFT_OUT_OF_IMAGES, LEFT_OUT_OF_MESSAGES, LEFT_OUT_OF_PARTS, LEFT_OUT_OF_TOOLS},
         error::ApiError,
     },
-    json, prompt, quoted,
+    json, prompt, truncate_name,
 };
 use crate::limits;
 
@@ -37,7 +37,7 @@ const CHOICES: [&str; 4] = ["auto", "none", "required", "any"];
 
 /// The content found in a request's messages and tools.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct RequestContent {
     /// The number of parts of each kind, in the order of [`PARTS`].
     parts: [u64; PARTS.len()],
     pub(super) tools: u64,
@@ -53,7 +53,7 @@ pub(super) struct Found {
     first_image: Option<(usize, usize)>,
 }
 
-impl Found {
+impl RequestContent {
     pub(super) fn parts(&self) -> impl Iterator<Item = (&'static str, u64)> {
         PARTS.iter().map(|(kind, _)| *kind).zip(self.parts)
     }
@@ -69,7 +69,7 @@ impl Found {
     pub(super) fn add_messages(&mut self, messages: Option<&[u8]>) -> Result<(), ApiError> {
         let messages = messages.ok_or_else(|| ApiError::missing_parameter("messages"))?;
         let messages =
-            json::elements(messages).ok_or_else(|| ApiError::invalid_type("messages", "an array of messages"))?;
+            json::array_elements(messages).ok_or_else(|| ApiError::invalid_type("messages", "an array of messages"))?;
         let mut is_empty = true;
         for (index, message) in messages.enumerate() {
             is_empty = false;
@@ -87,7 +87,7 @@ impl Found {
 
     fn add_message(&mut self, message: &[u8], place: Arguments<'_>) -> Result<(), ApiError> {
         let [role, content, audio, left_out] =
-            known(message, ["role", "content", "audio", LEFT_OUT_OF_MESSAGES[0]], place)?;
+            named_fields(message, ["role", "content", "audio", LEFT_OUT_OF_MESSAGES[0]], place)?;
         if audio.is_some_and(|audio| audio != b"null") {
             return Err(ApiError::invalid_value(format!("{place}.audio"), "what the provider has stored is not taken"));
         }
@@ -99,12 +99,14 @@ impl Found {
         // Tool definitions, tool calls and some tool results inside a message are reserialized like other JSON.
         for field in json::fields(message).filter_map(Result::ok) {
             let value = message.get(field.value.clone()).unwrap_or_default();
-            let name = folded(field.name());
-            if *name == *b"content" && role.is_none_or(|role| !matches!(&*json::string(role), b"tool" | b"function")) {
+            let name = fold_case(field.name());
+            if *name == *b"content"
+                && role.is_none_or(|role| !matches!(&*json::decode_string_or_empty(role), b"tool" | b"function"))
+            {
                 continue;
             }
             if *name == *b"tools" && value != b"null" {
-                Tools::STRICT.validate(value, format_args!("{place}.tools"))?;
+                ToolRules::STRICT.validate(value, format_args!("{place}.tools"))?;
                 self.surplus += limits::TOOLS_TOKENS;
             }
             self.surplus += prompt::surplus(value);
@@ -122,17 +124,17 @@ impl Found {
         let Some(content) = content.filter(|content| *content != b"null" && !content.starts_with(b"\"")) else {
             return Ok(());
         };
-        let parts = json::elements(content)
+        let parts = json::array_elements(content)
             .ok_or_else(|| ApiError::invalid_type(format!("{place}.content"), "a string or an array of parts"))?;
         // Only a model's own words can come back as its parts.
-        let is_models = role.is_some_and(|role| &*json::string(role) == b"assistant");
+        let is_models = role.is_some_and(|role| &*json::decode_string_or_empty(role) == b"assistant");
         for (index, part) in parts.enumerate() {
             let place = format_args!("{place}.content[{index}]");
             // Includes the fields of the other kinds, even if null.
-            let values = known(part, PART_FIELDS, place)?;
-            let kind = values[0].map(json::string).unwrap_or_default();
+            let values = named_fields(part, PART_FIELDS, place)?;
+            let kind = values[0].map(json::decode_string_or_empty).unwrap_or_default();
             let known = PARTS.iter().zip(&mut self.parts).find(|((known, _), _)| known.as_bytes() == &*kind);
-            let Some(((kind, fields), count)) = known.filter(|((kind, _), _)| is_models || is_of_clients(kind)) else {
+            let Some(((kind, fields), count)) = known.filter(|((kind, _), _)| is_models || is_client_kind(kind)) else {
                 return Err(ApiError::invalid_value(
                     format!("{place}.type"),
                     "only \"text\" and \"image_url\" are taken",
@@ -143,7 +145,7 @@ impl Found {
                 // The caller sets the message's index.
                 self.first_image = Some((0, index));
             }
-            self.has_left_out |= only(part, fields, &LEFT_OUT_OF_PARTS, place)?;
+            self.has_left_out |= check_allowed_fields(part, fields, &LEFT_OUT_OF_PARTS, place)?;
             let value = values.iter().zip(PART_FIELDS).find(|(_, name)| fields.get(1) == Some(name));
             let place = format_args!("{place}.{kind}");
             match value.and_then(|(value, _)| *value).filter(|value| *value != b"null" && !value.starts_with(b"\"")) {
@@ -164,7 +166,7 @@ impl Found {
     pub(super) fn add_tools(&mut self, tools: Option<&[u8]>, takes_custom: bool) -> Result<(), ApiError> {
         let Some(tools) = tools.filter(|tools| *tools != b"null") else { return Ok(()) };
         self.surplus += prompt::surplus(tools);
-        let rules = Tools { takes_custom, left_out: &LEFT_OUT_OF_TOOLS };
+        let rules = ToolRules { takes_custom, left_out: &LEFT_OUT_OF_TOOLS };
         let (count, has_left_out) = rules.validate(tools, format_args!("tools"))?;
         self.tools += count;
         self.has_left_out_of_tools = has_left_out;
@@ -173,14 +175,14 @@ impl Found {
 }
 
 /// Returns whether roles other than the model may have parts of this kind.
-fn is_of_clients(kind: &str) -> bool {
+fn is_client_kind(kind: &str) -> bool {
     !matches!(kind, REFUSAL | THINKING)
 }
 
 /// Validates an image's address and detail. Returns whether it has fields that are left out.
 fn validate_image(image: &[u8], place: Arguments<'_>) -> Result<bool, ApiError> {
-    let values = known(image, IMAGE_FIELDS, place)?;
-    let has_left_out = only(image, &IMAGE_FIELDS, &LEFT_OUT_OF_IMAGES, place)?;
+    let values = named_fields(image, IMAGE_FIELDS, place)?;
+    let has_left_out = check_allowed_fields(image, &IMAGE_FIELDS, &LEFT_OUT_OF_IMAGES, place)?;
     for (name, value) in IMAGE_FIELDS.iter().zip(values) {
         if value.is_some_and(|value| value != b"null" && !value.starts_with(b"\"")) {
             return Err(ApiError::invalid_type(format!("{place}.{name}"), "a string"));
@@ -191,13 +193,13 @@ fn validate_image(image: &[u8], place: Arguments<'_>) -> Result<bool, ApiError> 
 
 /// Validates a model's thoughts, which may only have text parts.
 fn validate_thoughts(thoughts: &[u8], place: Arguments<'_>) -> Result<(), ApiError> {
-    for (index, part) in json::elements(thoughts).into_iter().flatten().enumerate() {
+    for (index, part) in json::array_elements(thoughts).into_iter().flatten().enumerate() {
         let place = format_args!("{place}[{index}]");
-        let [kind, text] = known(part, ["type", "text"], place)?;
-        if kind.is_none_or(|kind| &*json::string(kind) != b"text") {
+        let [kind, text] = named_fields(part, ["type", "text"], place)?;
+        if kind.is_none_or(|kind| &*json::decode_string_or_empty(kind) != b"text") {
             return Err(ApiError::invalid_value(format!("{place}.type"), "only \"text\" is taken"));
         }
-        only(part, &["type", "text"], &[], place)?;
+        check_allowed_fields(part, &["type", "text"], &[], place)?;
         if text.is_some_and(|text| text != b"null" && !text.starts_with(b"\"")) {
             return Err(ApiError::invalid_type(format!("{place}.text"), "a string"));
         }
@@ -212,37 +214,37 @@ pub(super) fn validate_tool_choice(choice: Option<&[u8]>, takes_custom: bool) ->
     if !choice.starts_with(b"{") {
         return Err(ApiError::invalid_type("tool_choice", "a string or an object"));
     }
-    let rules = Tools { takes_custom, left_out: &[] };
-    let [kind, allowed] = known(choice, ["type", "allowed_tools"], place)?;
-    let kind = kind.map(json::string).unwrap_or_default();
+    let rules = ToolRules { takes_custom, left_out: &[] };
+    let [kind, allowed] = named_fields(choice, ["type", "allowed_tools"], place)?;
+    let kind = kind.map(json::decode_string_or_empty).unwrap_or_default();
     if dialect::is_one_of(&kind, &CHOICES) {
-        return only(choice, &["type"], &[], place).map(drop);
+        return check_allowed_fields(choice, &["type"], &[], place).map(drop);
     }
     let Some(allowed) = allowed.filter(|_| &*kind == b"allowed_tools") else {
         return rules.validate_one(choice, place).map(drop);
     };
-    only(choice, &["type", "allowed_tools"], &[], place)?;
+    check_allowed_fields(choice, &["type", "allowed_tools"], &[], place)?;
     let place = format_args!("tool_choice.allowed_tools");
-    let [mode, tools] = known(allowed, ["mode", "tools"], place)?;
-    only(allowed, &["mode", "tools"], &[], place)?;
-    if mode.is_some_and(|mode| !dialect::is_one_of(&json::string(mode), &["auto", "required"])) {
+    let [mode, tools] = named_fields(allowed, ["mode", "tools"], place)?;
+    check_allowed_fields(allowed, &["mode", "tools"], &[], place)?;
+    if mode.is_some_and(|mode| !dialect::is_one_of(&json::decode_string_or_empty(mode), &["auto", "required"])) {
         return Err(ApiError::invalid_value(format!("{place}.mode"), "expected \"auto\" or \"required\""));
     }
     rules.validate(tools.unwrap_or(b"[]"), format_args!("{place}.tools")).map(drop)
 }
 
-struct Tools {
+struct ToolRules {
     takes_custom: bool,
     left_out: &'static [&'static str],
 }
 
-impl Tools {
+impl ToolRules {
     const STRICT: Self = Self { takes_custom: false, left_out: &[] };
 
     /// Validates tools. Returns their number, and whether one has a field that is left out.
     fn validate(&self, tools: &[u8], place: Arguments<'_>) -> Result<(u64, bool), ApiError> {
-        let tools =
-            json::elements(tools).ok_or_else(|| ApiError::invalid_type(place.to_string(), "an array of tools"))?;
+        let tools = json::array_elements(tools)
+            .ok_or_else(|| ApiError::invalid_type(place.to_string(), "an array of tools"))?;
         let (mut count, mut has_left_out) = (0, false);
         for tool in tools {
             has_left_out |= self.validate_one(tool, format_args!("{place}[{count}]"))?;
@@ -252,8 +254,8 @@ impl Tools {
     }
 
     fn validate_one(&self, tool: &[u8], place: Arguments<'_>) -> Result<bool, ApiError> {
-        let [kind, ..] = known(tool, ["type", "function", "custom"], place)?;
-        let fields = match kind.map(json::string).as_deref() {
+        let [kind, ..] = named_fields(tool, ["type", "function", "custom"], place)?;
+        let fields = match kind.map(json::decode_string_or_empty).as_deref() {
             None | Some(b"function") => &["type", "function"],
             Some(b"custom") if self.takes_custom => &["type", "custom"],
             Some(kind) => {
@@ -264,12 +266,17 @@ impl Tools {
                 return Err(ApiError::invalid_value(format!("{place}.type"), rule));
             }
         };
-        only(tool, fields, self.left_out, place)
+        check_allowed_fields(tool, fields, self.left_out, place)
     }
 }
 
 /// Checks that the non-null fields of `object` are all in `names` or `left_out`. Returns whether any is in `left_out`.
-fn only(object: &[u8], names: &[&str], left_out: &[&str], place: Arguments<'_>) -> Result<bool, ApiError> {
+fn check_allowed_fields(
+    object: &[u8],
+    names: &[&str],
+    left_out: &[&str],
+    place: Arguments<'_>,
+) -> Result<bool, ApiError> {
     let mut has_left_out = false;
     for field in json::fields(object).filter_map(Result::ok) {
         let name = field.name();
@@ -281,14 +288,14 @@ fn only(object: &[u8], names: &[&str], left_out: &[&str], place: Arguments<'_>) 
         } else if object.get(field.value.clone()) != Some(b"null") {
             let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
             let rule = format!("only {} are taken here", names.join(" and "));
-            return Err(ApiError::invalid_value(format!("{place}.{}", quoted(&name)), &rule));
+            return Err(ApiError::invalid_value(format!("{place}.{}", truncate_name(&name)), &rule));
         }
     }
     Ok(has_left_out)
 }
 
 /// Returns the values of the fields of `object` with these names. Duplicates and names in other case are errors.
-fn known<'t, const N: usize>(
+fn named_fields<'t, const N: usize>(
     object: &'t [u8],
     names: [&'static str; N],
     place: Arguments<'_>,
@@ -299,11 +306,11 @@ fn known<'t, const N: usize>(
         let Some(name) = field.decoded_name() else {
             return Err(ApiError::invalid_value(place.to_string(), "the name of a field is no plain text"));
         };
-        let folded = folded(name.clone());
+        let folded = fold_case(name.clone());
         let Some(at) = names.iter().position(|known| known.as_bytes() == &*folded) else { continue };
         if *name != *names[at].as_bytes() {
             let rule = format!("its name is written `{}`", names[at]);
-            return Err(ApiError::invalid_value(format!("{place}.{}", quoted(&name)), &rule));
+            return Err(ApiError::invalid_value(format!("{place}.{}", truncate_name(&name)), &rule));
         }
         if values[at].is_some() {
             return Err(ApiError::invalid_value(format!("{place}.{}", names[at]), "it is there twice"));
@@ -314,7 +321,7 @@ fn known<'t, const N: usize>(
 }
 
 /// Folds a name like parsers that fold Unicode case or skip NULs: `K` (the Kelvin sign) becomes k, and `ſ` s.
-pub(super) fn folded(name: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
+pub(super) fn fold_case(name: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
     if name.iter().all(|byte| matches!(byte, 1..0x80) && !byte.is_ascii_uppercase()) {
         return name;
     }

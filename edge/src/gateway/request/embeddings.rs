@@ -3,11 +3,11 @@
 use config::models::ModelRoute;
 
 use super::{
-    super::{asks::Asks, error::ApiError, formats::ClientFormat, meter::MaxUsage, usage_report},
-    Ceilings, CompletionRequest, Expected, Fields, Found, GOVERNED, Passage, ProviderBody, ReadBody, ServedModels,
-    check_access,
-    inputs::Inputs,
-    mended, passing, prompt,
+    super::{asks::RequestLimits, error::ApiError, formats::ClientFormat, meter::MaxUsage, usage_report},
+    CompletionRequest, ExpectedUsage, FieldPassage, GOVERNED, ProviderBody, ReadBody, RequestContent, RequestFields,
+    ServedModels, TokenCeilings, check_access,
+    inputs::TextInputs,
+    passing, prompt, replace_lone_surrogates,
 };
 use crate::limits;
 
@@ -17,36 +17,36 @@ const OWN: [&str; 3] = ["dimensions", "encoding_format", "input"];
 pub(in crate::gateway) fn validate_embeddings(
     body: ReadBody,
     models: &ServedModels,
-    asks: &Asks,
+    asks: &RequestLimits,
 ) -> Result<CompletionRequest, ApiError> {
-    let body = &mended(body).bytes;
-    let fields = Fields::parse(body)?;
+    let body = &replace_lone_surrogates(body).bytes;
+    let fields = RequestFields::parse(body)?;
     let model = fields.model(models, asks, ModelRoute::Embeddings)?;
     fields.check_names(&OWN)?;
-    let quirks = &model.model.provider.quirks.at(ModelRoute::Embeddings);
-    let inputs = Inputs::read("input", fields.only("input")?, limits::EMBEDDING_INPUTS)?;
-    let as_base64 = match fields.only("encoding_format")? {
+    let quirks = &model.model.provider.quirks.for_route(ModelRoute::Embeddings);
+    let inputs = TextInputs::read("input", fields.unique("input")?, limits::EMBEDDING_INPUTS)?;
+    let as_base64 = match fields.unique("encoding_format")? {
         None | Some(b"null" | b"\"float\"") => false,
         Some(b"\"base64\"") => true,
         Some(_) => return Err(ApiError::invalid_value("encoding_format", "expected \"float\" or \"base64\"")),
     };
     fields.integer("dimensions", 1..=limits::EMBEDDING_DIMENSIONS)?;
-    if fields.stream()? {
+    if fields.parse_stream()? {
         return Err(ApiError::invalid_value("stream", "embeddings are not streamed"));
     }
-    let mut found = Found::default();
+    let mut found = RequestContent::default();
     for (index, field) in fields.0.iter().enumerate() {
         match &*field.name {
             b"model" | b"input" => {}
             name if GOVERNED.contains(&name) => found.left_out.push(index),
             _ => match passing::check(field, quirks)? {
-                Passage::Passes => found.surplus += passing::surplus(field),
-                Passage::LeftOut => found.left_out.push(index),
+                FieldPassage::Passes => found.surplus += passing::surplus(field),
+                FieldPassage::LeftOut => found.left_out.push(index),
             },
         }
     }
     check_access(model)?;
-    let ceilings = Ceilings::none();
+    let ceilings = TokenCeilings::none();
     let written = ProviderBody::new(&fields, &found, model, quirks, &ceilings, body).write(false);
     // Each text may be as long as the model's context.
     let readable = model.model.context.map_or(u64::MAX, |context| u64::from(context).saturating_mul(inputs.count));
@@ -56,13 +56,13 @@ pub(in crate::gateway) fn validate_embeddings(
         model: model.clone(),
         is_stream: false,
         max_usage: MaxUsage { prompt, completion: 0, images: 0 },
-        expected: Expected {
+        expected: ExpectedUsage {
             prompt: usage_report::estimate_tokens(body.len()).min(prompt),
             completion: 0,
             choices: 0,
             images: 0,
         },
-        sent: fields.sent(),
+        sent: fields.sent_fields(),
         body: written.body,
         fallback: None,
         format: ClientFormat::Embeddings { as_base64 },

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{
-    super::{asks::Asks, error::ApiError, formats::NativeRequest, models::ServedModel},
-    CompletionRequest, Fields, Pieces, validate_for,
+    super::{asks::RequestLimits, error::ApiError, formats::NativeRequest, models::ServedModel},
+    BodyPieces, CompletionRequest, RequestFields, validate_for,
 };
 use crate::limits;
 
@@ -15,14 +15,19 @@ use crate::limits;
 pub(in crate::gateway) struct FallbackRequest {
     pub(in crate::gateway) model: Arc<ServedModel>,
     body: Bytes,
-    asks: Asks,
+    asks: RequestLimits,
     hints: &'static [&'static str],
     /// The request in the client's own format, if the second provider has an endpoint for it.
     native: Option<NativeRequest>,
 }
 
 impl FallbackRequest {
-    pub(super) fn new(model: &Arc<ServedModel>, body: &Bytes, asks: &Asks, hints: &'static [&'static str]) -> Self {
+    pub(super) fn new(
+        model: &Arc<ServedModel>,
+        body: &Bytes,
+        asks: &RequestLimits,
+        hints: &'static [&'static str],
+    ) -> Self {
         Self { model: model.clone(), body: body.clone(), asks: asks.clone(), hints, native: None }
     }
 
@@ -38,11 +43,11 @@ impl FallbackRequest {
     }
 
     fn validate(&self) -> Result<CompletionRequest, ApiError> {
-        validate_for(&self.model, &self.body, Fields::parse(&self.body)?, &self.asks, self.hints)
+        validate_for(&self.model, &self.body, RequestFields::parse(&self.body)?, &self.asks, self.hints)
     }
 
     /// Writes the provider's body, on a blocking thread if it is large.
-    pub(in crate::gateway) async fn write(self: Box<Self>) -> Result<Pieces, ()> {
+    pub(in crate::gateway) async fn write(self: Box<Self>) -> Result<BodyPieces, ()> {
         if let Some(native) = &self.native {
             return Ok(native.write(&self.model));
         }
@@ -74,8 +79,8 @@ impl CompletionRequest {
 mod tests {
     use config::{
         Gateway,
-        gateway::Fallback,
-        models::{ModelRoute, Models},
+        gateway::FallbackEntry,
+        models::{ModelCatalog, ModelRoute},
     };
 
     use super::{
@@ -88,8 +93,8 @@ mod tests {
         let mut config = Gateway::default();
         let (provider, upstream) = ("mistral".to_owned(), "second".to_owned());
         config.models.get_mut("svc/qwen3-32b").unwrap().fallback =
-            Some(Fallback { provider, upstream, routes: vec![ModelRoute::Chat] });
-        let models = Models::of(&config, |name| keys.contains(&name).then(|| "key".to_owned())).unwrap();
+            Some(FallbackEntry { provider, upstream, routes: vec![ModelRoute::Chat] });
+        let models = ModelCatalog::from_config(&config, |name| keys.contains(&name).then(|| "key".to_owned())).unwrap();
         ServedModels::new(&models, &config, None).unwrap()
     }
 
@@ -97,7 +102,7 @@ mod tests {
 
     fn read(models: &ServedModels, fields: &str) -> CompletionRequest {
         let body = format!(r#"{{"model":"svc/qwen3-32b","max_tokens":7,{fields}}}"#);
-        validate(&Bytes::from(body), models, &Asks::default()).unwrap()
+        validate(&Bytes::from(body), models, &RequestLimits::default()).unwrap()
     }
 
     #[tokio::test]

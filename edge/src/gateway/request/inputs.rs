@@ -3,13 +3,13 @@
 use super::{super::error::ApiError, json};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Inputs<'t> {
+pub(super) struct TextInputs<'t> {
     pub(super) count: u64,
     /// The only text, if it was sent as an array.
     pub(super) single: Option<&'t [u8]>,
 }
 
-impl<'t> Inputs<'t> {
+impl<'t> TextInputs<'t> {
     /// Parses the field `name`: a text, an array of texts, the tokens of a text, or an array of those.
     pub(super) fn read(name: &'static str, value: Option<&'t [u8]>, most: u64) -> Result<Self, ApiError> {
         let value = value.filter(|value| *value != b"null").ok_or_else(|| ApiError::missing_parameter(name))?;
@@ -19,7 +19,7 @@ impl<'t> Inputs<'t> {
         if value.starts_with(b"\"") {
             return if value == b"\"\"" { Err(empty()) } else { Ok(Self { count: 1, single: None }) };
         }
-        let mut elements = json::elements(value).ok_or_else(wrong_type)?;
+        let mut elements = json::array_elements(value).ok_or_else(wrong_type)?;
         let first = elements.next().ok_or_else(empty)?;
         if is_token(first) {
             return if elements.all(is_token) { Ok(Self { count: 1, single: None }) } else { Err(wrong_type()) };
@@ -48,7 +48,7 @@ impl<'t> Inputs<'t> {
 }
 
 fn is_tokens(array: &[u8]) -> bool {
-    let mut tokens = json::elements(array).into_iter().flatten().peekable();
+    let mut tokens = json::array_elements(array).into_iter().flatten().peekable();
     tokens.peek().is_some() && tokens.all(is_token)
 }
 
@@ -62,7 +62,8 @@ mod tests {
 
     #[test]
     fn texts_and_tokens_are_counted() {
-        let read = |value: &'static str| Inputs::read("input", Some(value.as_bytes()), 3).map(|inputs| inputs.count);
+        let read =
+            |value: &'static str| TextInputs::read("input", Some(value.as_bytes()), 3).map(|inputs| inputs.count);
         for (value, count) in
             [(r#""x""#, 1), (r#"["x"]"#, 1), (r#"["x" , "y","]"]"#, 3), ("[1,2,3,4,5]", 1), ("[[1,2],[3],[4]]", 3)]
         {
@@ -90,7 +91,7 @@ mod tests {
         ] {
             assert!(read(value).is_err(), "{value}");
         }
-        let single = Inputs::read("input", Some(br#"["x"]"#), 3).unwrap().single;
+        let single = TextInputs::read("input", Some(br#"["x"]"#), 3).unwrap().single;
         assert_eq!(single, Some(&br#""x""#[..]));
     }
 }

@@ -10,17 +10,17 @@ const WORD_BYTES: usize = 2;
 /// The models' tokenizers split text at spaces first and never merge two words, so a prompt has at least one token per
 /// word. Only the words of people and tools are counted, because templates leave out parts of the model's own. Text
 /// without spaces counts as one word and is left to the provider.
-pub(super) fn surely_exceeds(messages: &[u8], context: u64) -> bool {
+pub(super) fn certainly_exceeds(messages: &[u8], context: u64) -> bool {
     if (messages.len() / WORD_BYTES) as u64 <= context {
         return false;
     }
     let mut words = 0;
-    for message in json::elements(messages).into_iter().flatten() {
+    for message in json::array_elements(messages).into_iter().flatten() {
         let (mut content, mut is_models) = (None, false);
         for field in json::fields(message).map_while(Result::ok) {
             let value = message.get(field.value.clone()).unwrap_or_default();
             match &*field.name() {
-                b"role" => is_models = &*json::string(value) == b"assistant",
+                b"role" => is_models = &*json::decode_string_or_empty(value) == b"assistant",
                 b"content" => content = Some(value),
                 _ => {}
             }
@@ -30,7 +30,7 @@ pub(super) fn surely_exceeds(messages: &[u8], context: u64) -> bool {
         }
         words += match content {
             Some(text) if text.starts_with(b"\"") => count_words(text),
-            Some(parts) => json::elements(parts).into_iter().flatten().map(words_of_part).sum(),
+            Some(parts) => json::array_elements(parts).into_iter().flatten().map(count_part_words).sum(),
             None => 0,
         };
         if words > context {
@@ -40,7 +40,7 @@ pub(super) fn surely_exceeds(messages: &[u8], context: u64) -> bool {
     false
 }
 
-fn words_of_part(part: &[u8]) -> u64 {
+fn count_part_words(part: &[u8]) -> u64 {
     let texts = json::fields(part).map_while(Result::ok).filter(|field| *field.name() == *b"text");
     texts.map(|field| part.get(field.value).map_or(0, count_words)).sum()
 }
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     fn exceeds(messages: &Value, context: u64) -> bool {
-        surely_exceeds(messages.to_string().as_bytes(), context)
+        certainly_exceeds(messages.to_string().as_bytes(), context)
     }
 
     #[test]

@@ -6,11 +6,11 @@
 //! configuration entry allows or drops them. An entry with a list of allowed fields admits no others. A field whose
 //! value has no effect (`null`, `best_of: 1`) is left out instead of refused.
 
-use config::gateway::{Lack, Quirks};
+use config::gateway::{ProviderQuirks, UnsupportedConstruct};
 
 use super::{
     super::{dialect, error::ApiError},
-    Field, GOVERNED, content, json, prompt, quoted,
+    GOVERNED, RequestField, content, json, prompt, truncate_name,
 };
 use crate::limits;
 
@@ -151,41 +151,41 @@ const ZERO: [&str; 4] = ["min_length", "min_tokens", "priority", "top_logprobs"]
 const ONE: [&str; 4] = ["best_of", "candidate_count", "num_beams", "num_return_sequences"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Passage {
+pub(super) enum FieldPassage {
     Passes,
     /// Not validated further, and not sent.
     LeftOut,
 }
 
 /// Decides whether a field passes to a provider with these quirks.
-pub(super) fn check(field: &Field<'_>, quirks: &Quirks) -> Result<Passage, ApiError> {
+pub(super) fn check(field: &RequestField<'_>, quirks: &ProviderQuirks) -> Result<FieldPassage, ApiError> {
     let name = &*field.name;
     let is_in = |list: &[String]| list.iter().any(|listed| listed.as_bytes() == name);
-    let is_null = field.value == b"null" && quirks.lacks(Lack::Nulls);
+    let is_null = field.value == b"null" && quirks.is_unsupported(UnsupportedConstruct::Nulls);
     if GOVERNED.contains(&name) {
         let is_only_copied = matches!(name, b"n" | b"stream");
-        return Ok(if is_null && is_only_copied { Passage::LeftOut } else { Passage::Passes });
+        return Ok(if is_null && is_only_copied { FieldPassage::LeftOut } else { FieldPassage::Passes });
     }
     if ALWAYS.contains(&name) || is_in(&quirks.drop) {
-        return Ok(Passage::Passes);
+        return Ok(FieldPassage::Passes);
     }
     if is_in(&quirks.refuse) {
-        if asks_for_nothing(field) {
-            return Ok(Passage::LeftOut);
+        if is_no_op(field) {
+            return Ok(FieldPassage::LeftOut);
         }
-        return Err(ApiError::invalid_value(quoted(name), "the model's provider does not go by this field"));
+        return Err(ApiError::invalid_value(truncate_name(name), "the model's provider does not go by this field"));
     }
     if let Some(allowed) = &quirks.allow {
         return match is_in(allowed) {
-            true if is_null => Ok(Passage::LeftOut),
-            true => Ok(Passage::Passes),
-            false if asks_for_nothing(field) => Ok(Passage::LeftOut),
-            false => Err(ApiError::invalid_value(quoted(name), "the model's provider does not take this field")),
+            true if is_null => Ok(FieldPassage::LeftOut),
+            true => Ok(FieldPassage::Passes),
+            false if is_no_op(field) => Ok(FieldPassage::LeftOut),
+            false => Err(ApiError::invalid_value(truncate_name(name), "the model's provider does not take this field")),
         };
     }
     let passes = match std::str::from_utf8(&field.folded).unwrap_or_default() {
-        _ if field.value == b"null" => return Ok(if is_null { Passage::LeftOut } else { Passage::Passes }),
-        "modalities" | "service_tier" => asks_for_nothing(field),
+        _ if field.value == b"null" => return Ok(if is_null { FieldPassage::LeftOut } else { FieldPassage::Passes }),
+        "modalities" | "service_tier" => is_no_op(field),
         TEMPLATE_ARGUMENTS => {
             check_template_arguments(field)?;
             true
@@ -193,16 +193,16 @@ pub(super) fn check(field: &Field<'_>, quirks: &Quirks) -> Result<Passage, ApiEr
         name => !BEYOND_TOKENS.contains(&name),
     };
     if passes {
-        return Ok(Passage::Passes);
+        return Ok(FieldPassage::Passes);
     }
-    if dialect::is_one_of(name, &LEFT_OUT) || asks_for_nothing(field) {
-        return Ok(Passage::LeftOut);
+    if dialect::is_one_of(name, &LEFT_OUT) || is_no_op(field) {
+        return Ok(FieldPassage::LeftOut);
     }
-    Err(ApiError::invalid_value(quoted(name), "it can cost or reach more than tokens, and is not passed on"))
+    Err(ApiError::invalid_value(truncate_name(name), "it can cost or reach more than tokens, and is not passed on"))
 }
 
 /// Returns whether a field's value has the same effect as leaving it out.
-fn asks_for_nothing(field: &Field<'_>) -> bool {
+fn is_no_op(field: &RequestField<'_>) -> bool {
     let name = std::str::from_utf8(&field.folded).unwrap_or_default();
     let is_known_off = || OFF.contains(&name) || BEYOND_TOKENS.contains(&name);
     match (name, field.value) {
@@ -212,7 +212,7 @@ fn asks_for_nothing(field: &Field<'_>) -> bool {
         (name, b"0") => ZERO.contains(&name),
         (name, b"1") => ONE.contains(&name),
         (name, value) if value.starts_with(b"{") => EMPTY.contains(&name) && json::fields(value).next().is_none(),
-        (name, value) => json::elements(value).is_some_and(|mut all| match name {
+        (name, value) => json::array_elements(value).is_some_and(|mut all| match name {
             "modalities" => all.all(|one| one == b"\"text\""),
             _ => all.next().is_none() && is_known_off(),
         }),
@@ -221,13 +221,13 @@ fn asks_for_nothing(field: &Field<'_>) -> bool {
 
 /// Checks the chat template's arguments: only single values, and no other template. A list that replaces one of the
 /// template's own, such as its tools, can print longer than it is.
-fn check_template_arguments(field: &Field<'_>) -> Result<(), ApiError> {
+fn check_template_arguments(field: &RequestField<'_>) -> Result<(), ApiError> {
     let passes = json::fields(field.value).all(|argument| {
         argument.is_ok_and(|argument| {
             let value = field.value.get(argument.value.clone()).unwrap_or_default();
             let is_single =
                 !matches!(value.first(), Some(b'{' | b'[')) && value.len() <= limits::TEMPLATE_ARGUMENT_BYTES;
-            let name = argument.decoded_name().map(|name| content::folded(name));
+            let name = argument.decoded_name().map(|name| content::fold_case(name));
             is_single && name.is_some_and(|name| !matches!(&*name, b"chat_template" | b"tokenize"))
         })
     });
@@ -235,11 +235,11 @@ fn check_template_arguments(field: &Field<'_>) -> Result<(), ApiError> {
         return Ok(());
     }
     let rule = "only numbers, booleans and short strings are taken, and no template";
-    Err(ApiError::invalid_value(quoted(&field.name), rule))
+    Err(ApiError::invalid_value(truncate_name(&field.name), rule))
 }
 
 /// Returns the tokens that a prompt can have beyond the bytes of a field that is not [judged](super::JUDGED).
-pub(super) fn surplus(field: &Field<'_>) -> u64 {
+pub(super) fn surplus(field: &RequestField<'_>) -> u64 {
     let name = &*field.name;
     if GOVERNED.contains(&name) || ALWAYS.contains(&name) {
         return 0;

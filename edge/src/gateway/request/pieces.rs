@@ -5,12 +5,12 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use crate::{gateway::dialect::Text, limits};
+use crate::{gateway::dialect::TextSink, limits};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(in crate::gateway) struct Pieces(Vec<Bytes>);
+pub(in crate::gateway) struct BodyPieces(Vec<Bytes>);
 
-impl Pieces {
+impl BodyPieces {
     pub(in crate::gateway) fn len(&self) -> usize {
         self.0.iter().map(Bytes::len).sum()
     }
@@ -26,7 +26,7 @@ impl Pieces {
     }
 }
 
-impl From<Bytes> for Pieces {
+impl From<Bytes> for BodyPieces {
     fn from(body: Bytes) -> Self {
         Self(vec![body])
     }
@@ -63,9 +63,9 @@ impl<'b> PieceWriter<'b> {
         }
     }
 
-    pub(in crate::gateway) fn finish(mut self) -> Pieces {
+    pub(in crate::gateway) fn finish(mut self) -> BodyPieces {
         self.end_last();
-        Pieces(self.done)
+        BodyPieces(self.done)
     }
 
     /// Writes `text`. `place` is its offset in the shared body, if it is a slice of it.
@@ -103,7 +103,7 @@ impl<'b> PieceWriter<'b> {
     }
 }
 
-impl Text for PieceWriter<'_> {
+impl TextSink for PieceWriter<'_> {
     fn len(&self) -> usize {
         self.done_bytes + self.tail.len() + self.last.len()
     }

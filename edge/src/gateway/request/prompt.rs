@@ -7,11 +7,11 @@
 //! parse and reserialize ([`surplus`]), images, and the few characters that Unicode's composed form decomposes. The
 //! excess is released when the answer ends.
 
-use super::{content::Found, json};
+use super::{content::RequestContent, json};
 use crate::limits;
 
 /// Returns the most tokens in the prompt of a request with this body and content.
-pub(super) fn max_tokens(body: &[u8], found: &Found) -> u64 {
+pub(super) fn max_tokens(body: &[u8], found: &RequestContent) -> u64 {
     let text = body.len() as u64 + decomposed_bytes(body);
     let images = found.images().saturating_mul(limits::IMAGE_TOKENS);
     let tools = if found.tools > 0 { limits::TOOLS_TOKENS } else { 0 };
@@ -78,7 +78,7 @@ pub(super) fn surplus(value: &[u8]) -> u64 {
 
 /// Returns the [`surplus`] of the content of the JSON string `text`, if that may be JSON.
 fn surplus_in_string(text: &[u8]) -> u64 {
-    let inner = json::string(text);
+    let inner = json::decode_string_or_empty(text);
     let is_text = !inner.is_empty() || text == b"\"\"";
     match inner.trim_ascii_start().first() {
         Some(b'{' | b'[') => surplus(&inner),
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_prompt_has_a_token_a_byte_at_most() {
-        let of = |body: &str| max_tokens(body.as_bytes(), &Found::default()) - limits::TEMPLATE_TOKENS;
+        let of = |body: &str| max_tokens(body.as_bytes(), &RequestContent::default()) - limits::TEMPLATE_TOKENS;
         for text in ["0123456789", "deadbeef00ff", "the quick brown fox", "漢字かな交じり文", "🦀🏴‍☠️", "\\ud83e\\udd80"]
         {
             assert_eq!(of(text), text.len() as u64, "{text}");

@@ -1,30 +1,30 @@
 //! The provider's body: the client's fields in order, with the governed ones replaced, under the provider's names.
 
 use bytes::Bytes;
-use config::gateway::{Lack, Quirks};
+use config::gateway::{ProviderQuirks, UnsupportedConstruct};
 
 use super::{
     super::{
-        asks::AskedTokens,
-        dialect::{self, Choice, Text as _},
+        asks::RequestedTokens,
+        dialect::{self, ParsedToolChoice, TextSink as _},
         json,
     },
-    Field, Fields, GOVERNED, ServedModel,
-    content::{self, Found},
-    pieces::{PieceWriter, Pieces},
+    GOVERNED, RequestField, RequestFields, ServedModel,
+    content::{self, RequestContent},
+    pieces::{BodyPieces, PieceWriter},
 };
 
 /// The client's field names for the most tokens per choice.
 const CEILINGS: [&str; 2] = ["max_tokens", "max_completion_tokens"];
 
 /// The most tokens per choice, under each of the names in the provider's entry.
-pub(super) struct Ceilings<'q> {
-    all: Vec<Ceiling<'q>>,
+pub(super) struct TokenCeilings<'q> {
+    all: Vec<NamedCeiling<'q>>,
     /// Applies if there is no ceiling field.
     default: u64,
 }
 
-struct Ceiling<'q> {
+struct NamedCeiling<'q> {
     name: &'static str,
     sent_as: &'q str,
     value: u64,
@@ -34,18 +34,18 @@ struct Ceiling<'q> {
     is_cut: bool,
 }
 
-impl<'q> Ceilings<'q> {
+impl<'q> TokenCeilings<'q> {
     /// Creates the ceilings for a provider with these quirks. Each name takes the client's value for it, else for the
     /// other name, else `default`.
     pub(super) fn new(
-        quirks: &'q Quirks,
+        quirks: &'q ProviderQuirks,
         default: u64,
-        max_tokens: Option<AskedTokens>,
-        max_completion_tokens: Option<AskedTokens>,
+        max_tokens: Option<RequestedTokens>,
+        max_completion_tokens: Option<RequestedTokens>,
     ) -> Self {
         let clients = CEILINGS.into_iter().zip([max_tokens, max_completion_tokens]);
         let given = clients.filter_map(|(name, value)| Some((name, value?)));
-        let mut ceilings: Vec<Ceiling<'q>> = Vec::with_capacity(CEILINGS.len());
+        let mut ceilings: Vec<NamedCeiling<'q>> = Vec::with_capacity(CEILINGS.len());
         for &name in quirks.ceiling.names() {
             let sent_as = quirks.rename.get(name).map_or(name, String::as_str);
             let is_dropped = quirks.drop.iter().any(|dropped| dropped == name);
@@ -53,11 +53,11 @@ impl<'q> Ceilings<'q> {
                 continue;
             }
             let own = given.clone().find(|(given, _)| *given == name).or_else(|| given.clone().next());
-            let (source, AskedTokens { tokens: value, is_cut }) = own
-                .map_or((None, AskedTokens { tokens: default, is_cut: false }), |(source, asked)| {
+            let (source, RequestedTokens { tokens: value, is_cut }) = own
+                .map_or((None, RequestedTokens { tokens: default, is_cut: false }), |(source, asked)| {
                     (Some(source), asked)
                 });
-            ceilings.push(Ceiling { name, sent_as, value, source, is_cut });
+            ceilings.push(NamedCeiling { name, sent_as, value, source, is_cut });
         }
         Self { all: ceilings, default }
     }
@@ -74,12 +74,12 @@ impl<'q> Ceilings<'q> {
 
 /// Writes the body for the provider.
 pub(super) struct ProviderBody<'a> {
-    fields: &'a Fields<'a>,
-    found: &'a Found,
+    fields: &'a RequestFields<'a>,
+    found: &'a RequestContent,
     model: &'a ServedModel,
     /// The provider's rules for this route.
-    quirks: &'a Quirks,
-    ceilings: &'a Ceilings<'a>,
+    quirks: &'a ProviderQuirks,
+    ceilings: &'a TokenCeilings<'a>,
     out: PieceWriter<'a>,
     /// A field and the value that replaces the client's.
     replaced: Option<(&'static [u8], &'a [u8])>,
@@ -89,29 +89,29 @@ pub(super) struct ProviderBody<'a> {
     written: usize,
 }
 
-pub(super) struct Written {
-    pub(super) body: Pieces,
+pub(super) struct WrittenBody {
+    pub(super) body: BodyPieces,
     /// How many bytes its messages and tools are longer than the client's.
     pub(super) growth: u64,
 }
 
 /// The tools sent to a provider.
 #[derive(PartialEq, Eq)]
-enum Tools<'a> {
+enum ProviderTools<'a> {
     /// The client's tools, byte for byte.
     AsSent,
     /// The tools that the client's choice leaves, without the fields that no provider gets.
-    Rewritten(Choice<'a>),
+    Rewritten(ParsedToolChoice<'a>),
     None,
 }
 
 impl<'a> ProviderBody<'a> {
     pub(super) fn new(
-        fields: &'a Fields<'a>,
-        found: &'a Found,
+        fields: &'a RequestFields<'a>,
+        found: &'a RequestContent,
         model: &'a ServedModel,
-        quirks: &'a Quirks,
-        ceilings: &'a Ceilings<'a>,
+        quirks: &'a ProviderQuirks,
+        ceilings: &'a TokenCeilings<'a>,
         body: &'a Bytes,
     ) -> Self {
         Self {
@@ -127,11 +127,11 @@ impl<'a> ProviderBody<'a> {
         }
     }
 
-    pub(super) fn with(self, name: &'static [u8], value: &'a [u8]) -> Self {
+    pub(super) fn with_replaced(self, name: &'static [u8], value: &'a [u8]) -> Self {
         Self { replaced: Some((name, value)), ..self }
     }
 
-    pub(super) fn write(mut self, is_stream: bool) -> Written {
+    pub(super) fn write(mut self, is_stream: bool) -> WrittenBody {
         let tools = self.tools();
         self.out.push(b'{');
         for (index, field) in self.fields.0.iter().enumerate() {
@@ -155,8 +155,8 @@ impl<'a> ProviderBody<'a> {
             match name {
                 b"model" => self.write_value(name, self.model.upstream_id_json.as_bytes()),
                 b"store" => self.write_value(name, b"false"),
-                b"stream_options" if is_stream => self.write_value(name, &with_usage(field.value)),
-                b"max_tokens" | b"max_completion_tokens" => self.write_ceilings_of(field),
+                b"stream_options" if is_stream => self.write_value(name, &with_include_usage(field.value)),
+                b"max_tokens" | b"max_completion_tokens" => self.write_ceilings_from(field),
                 _ => self.copy(field),
             }
         }
@@ -164,27 +164,29 @@ impl<'a> ProviderBody<'a> {
             self.write_pair(ceiling.sent_as.as_bytes(), ceiling.value.to_string().as_bytes());
         }
         if is_stream && self.fields.last(b"stream_options").is_none() {
-            self.write_value(b"stream_options", &with_usage(b"null"));
+            self.write_value(b"stream_options", &with_include_usage(b"null"));
         }
         self.out.push(b'}');
-        Written { body: self.out.finish(), growth: self.written.saturating_sub(self.read) as u64 }
+        WrittenBody { body: self.out.finish(), growth: self.written.saturating_sub(self.read) as u64 }
     }
 
     /// Writes a judged field if the provider gets it in another form. Returns whether it is done.
-    fn write_in_dialect(&mut self, field: &Field<'_>, tools: &Tools<'_>) -> bool {
+    fn write_in_dialect(&mut self, field: &RequestField<'_>, tools: &ProviderTools<'_>) -> bool {
         let quirks = self.quirks;
         let (name, value) = (&*field.name, field.value);
         match (name, tools) {
             (b"messages", _) if self.found.has_left_out || quirks.has_message_rules() => {
                 self.rewrite(name, value, |out| dialect::write_messages(value, quirks, out));
             }
-            (b"tools" | b"tool_choice", Tools::None) => {}
-            (b"tools", _) if value == b"null" && quirks.lacks(Lack::Nulls) => {}
-            (b"tools", Tools::Rewritten(choice)) if value != b"null" => {
+            (b"tools" | b"tool_choice", ProviderTools::None) => {}
+            (b"tools", _) if value == b"null" && quirks.is_unsupported(UnsupportedConstruct::Nulls) => {}
+            (b"tools", ProviderTools::Rewritten(choice)) if value != b"null" => {
                 self.rewrite(name, value, |out| dialect::write_tools(value, choice, quirks, out));
             }
-            (b"tool_choice", Tools::Rewritten(Choice::Word(word))) => self.write_value(name, word.as_bytes()),
-            (b"tool_choice", Tools::Rewritten(Choice::Allowed { mode, .. })) => {
+            (b"tool_choice", ProviderTools::Rewritten(ParsedToolChoice::Word(word))) => {
+                self.write_value(name, word.as_bytes())
+            }
+            (b"tool_choice", ProviderTools::Rewritten(ParsedToolChoice::Allowed { mode, .. })) => {
                 self.write_value(name, dialect::quoted(mode).as_bytes());
             }
             _ => return false,
@@ -200,25 +202,29 @@ impl<'a> ProviderBody<'a> {
         self.written += self.out.len() - before;
     }
 
-    fn tools(&self) -> Tools<'a> {
+    fn tools(&self) -> ProviderTools<'a> {
         let quirks = self.quirks;
         let choice = self.fields.last(b"tool_choice").filter(|choice| choice.starts_with(b"{"));
-        let choice = match choice.map(Choice::read) {
-            Some(Choice::Allowed { .. }) if !quirks.lacks(Lack::AllowedTools) => Choice::AsSent,
-            choice => choice.unwrap_or(Choice::AsSent),
+        let choice = match choice.map(ParsedToolChoice::read) {
+            Some(ParsedToolChoice::Allowed { .. }) if !quirks.is_unsupported(UnsupportedConstruct::AllowedTools) => {
+                ParsedToolChoice::AsSent
+            }
+            choice => choice.unwrap_or(ParsedToolChoice::AsSent),
         };
-        if quirks.lacks(Lack::EmptyTools) {
-            let mut tools = self.fields.last(b"tools").and_then(json::elements).into_iter().flatten();
-            if !tools.any(|tool| choice.leaves(tool)) {
-                return Tools::None;
+        if quirks.is_unsupported(UnsupportedConstruct::EmptyTools) {
+            let mut tools = self.fields.last(b"tools").and_then(json::array_elements).into_iter().flatten();
+            if !tools.any(|tool| choice.is_allowed(tool)) {
+                return ProviderTools::None;
             }
         }
-        let is_changed = self.found.has_left_out_of_tools || choice != Choice::AsSent || quirks.lacks(Lack::Nulls);
-        if is_changed { Tools::Rewritten(choice) } else { Tools::AsSent }
+        let is_changed = self.found.has_left_out_of_tools
+            || choice != ParsedToolChoice::AsSent
+            || quirks.is_unsupported(UnsupportedConstruct::Nulls);
+        if is_changed { ProviderTools::Rewritten(choice) } else { ProviderTools::AsSent }
     }
 
     /// Writes the ceilings whose value comes from the client's `field`.
-    fn write_ceilings_of(&mut self, field: &Field<'_>) {
+    fn write_ceilings_from(&mut self, field: &RequestField<'_>) {
         // A null means the default, which is the ceiling.
         let is_source = |source: &str| source.as_bytes() == &*field.name && field.value != b"null";
         for ceiling in self.ceilings.all.iter().filter(|ceiling| ceiling.source.is_some_and(is_source)) {
@@ -232,7 +238,7 @@ impl<'a> ProviderBody<'a> {
     }
 
     /// Copies a field byte for byte, unless the provider has another name for it or none.
-    fn copy(&mut self, field: &Field<'_>) {
+    fn copy(&mut self, field: &RequestField<'_>) {
         let name = &*field.name;
         // A field that the client sent under the provider's own name of the ceiling.
         if self.ceilings.all.iter().any(|ceiling| ceiling.sent_as.as_bytes() == name && ceiling.sent_as != ceiling.name)
@@ -289,10 +295,11 @@ impl<'a> ProviderBody<'a> {
 }
 
 /// Returns the stream options with `include_usage` set.
-fn with_usage(options: &[u8]) -> Vec<u8> {
+fn with_include_usage(options: &[u8]) -> Vec<u8> {
     let mut out = br#"{"include_usage":true"#.to_vec();
-    let is_other =
-        |field: &json::Field<'_>| field.decoded_name().is_some_and(|name| *content::folded(name) != *b"include_usage");
+    let is_other = |field: &json::JsonField<'_>| {
+        field.decoded_name().is_some_and(|name| *content::fold_case(name) != *b"include_usage")
+    };
     for field in json::fields(options).filter_map(Result::ok).filter(is_other) {
         out.push(b',');
         out.extend_from_slice(options.get(field.whole).unwrap_or_default());

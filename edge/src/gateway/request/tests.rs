@@ -5,23 +5,24 @@ mod other_paths;
 mod sizes;
 mod tokens;
 
-use config::{Gateway, gateway::Quirks, models::Models};
+use config::{Gateway, gateway::ProviderQuirks, models::ModelCatalog};
 use http::StatusCode;
 
 use super::*;
 
-fn models(quirks: &Quirks) -> ServedModels {
+fn models(quirks: &ProviderQuirks) -> ServedModels {
     let mut config = Gateway::default();
     for provider in config.providers.values_mut() {
         provider.quirks = quirks.clone();
     }
     config.models.get_mut("svc/qwen3-32b").unwrap().vision = true;
-    let models = Models::of(&config, |name| (name != "SCW_SECRET_KEY").then(|| "key".to_owned())).unwrap();
+    let models =
+        ModelCatalog::from_config(&config, |name| (name != "SCW_SECRET_KEY").then(|| "key".to_owned())).unwrap();
     ServedModels::new(&models, &config, None).unwrap()
 }
 
 fn validated(body: &str) -> Result<CompletionRequest, ApiError> {
-    validate(&Bytes::copy_from_slice(body.as_bytes()), &models(&Quirks::default()), &Asks::default())
+    validate(&Bytes::copy_from_slice(body.as_bytes()), &models(&ProviderQuirks::default()), &RequestLimits::default())
 }
 
 fn sent(fields: &str) -> String {
@@ -100,14 +101,14 @@ fn a_reservation_covers_every_choice() {
 
 #[test]
 fn a_providers_quirks_drop_and_rename_fields() {
-    let quirks = Quirks {
+    let quirks = ProviderQuirks {
         drop: vec!["store".into(), "stream_options".into(), "user".into()],
         rename: [("max_completion_tokens".into(), "max_tokens".into()), ("seed".into(), "random_seed".into())].into(),
-        ..Quirks::default()
+        ..ProviderQuirks::default()
     };
     let sent = |fields: &str| {
         let body = format!(r#"{{"model":"svc/qwen3-32b","messages":[{{"role":"user"}}],{fields}}}"#);
-        let sent = validate(&body.into(), &models(&quirks), &Asks::default()).unwrap().body.joined();
+        let sent = validate(&body.into(), &models(&quirks), &RequestLimits::default()).unwrap().body.joined();
         String::from_utf8(sent.to_vec()).unwrap().split_once("}],").unwrap().1.to_owned()
     };
     assert_eq!(
@@ -254,16 +255,16 @@ fn arguments_for_the_template_are_single_values() {
         (format!(r#"{{"tools":"{}"}}"#, "x".repeat(300)).as_str(), false),
         ("7", false),
     ] {
-        let param = refused_param(&Quirks::default(), &format!(r#""chat_template_kwargs":{arguments}"#));
+        let param = refused_param(&ProviderQuirks::default(), &format!(r#""chat_template_kwargs":{arguments}"#));
         assert_eq!(param.is_none(), passes, "{arguments}");
     }
     // Fields that the operator allows pass and are counted.
-    let quirks = Quirks { allow: Some(vec!["chat_template_kwargs".into()]), ..Quirks::default() };
+    let quirks = ProviderQuirks { allow: Some(vec!["chat_template_kwargs".into()]), ..ProviderQuirks::default() };
     let reserved = |arguments: &str| {
         let fields = format!(r#""chat_template_kwargs":{arguments}"#);
         let body = format!(r#"{{"model":"svc/gpt-oss-20b","messages":[{{"role":"user"}}],{fields}}}"#);
         let bytes = body.len() as u64;
-        validate(&body.into(), &models(&quirks), &Asks::default()).unwrap().max_usage.prompt - bytes
+        validate(&body.into(), &models(&quirks), &RequestLimits::default()).unwrap().max_usage.prompt - bytes
     };
     assert!(reserved(r#"{"enable_thinking":true}"#) < limits::TEMPLATE_TOKENS + 16);
     assert!(reserved(r#"{"tools":[{"a":1,"b":[2,3,4]}]}"#) > limits::TOOLS_TOKENS + 5 * limits::MEMBER_TOKENS);
@@ -305,9 +306,9 @@ fn what_is_printed_anew_counts_wherever_it_stands() {
 }
 
 /// Returns the `param` of the error for a request with these additional fields.
-fn refused_param(quirks: &Quirks, fields: &str) -> Option<String> {
+fn refused_param(quirks: &ProviderQuirks, fields: &str) -> Option<String> {
     let body = format!(r#"{{"model":"svc/qwen3-32b","messages":[{{"role":"user"}}],{fields}}}"#);
-    let error = validate(&body.into(), &models(quirks), &Asks::default()).err()?;
+    let error = validate(&body.into(), &models(quirks), &RequestLimits::default()).err()?;
     let error: serde_json::Value = serde_json::from_str(&error.to_json()).unwrap();
     assert_eq!(error["error"]["code"], "invalid_value", "{fields}: {error}");
     Some(error["error"]["param"].as_str().unwrap().to_owned())
@@ -316,7 +317,7 @@ fn refused_param(quirks: &Quirks, fields: &str) -> Option<String> {
 #[test]
 fn an_entry_says_which_fields_its_provider_gets() {
     let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
-    let strict = Quirks { allow: Some(names(&["temperature", "best_of"])), ..Quirks::default() };
+    let strict = ProviderQuirks { allow: Some(names(&["temperature", "best_of"])), ..ProviderQuirks::default() };
     for (fields, param) in [
         (r#""temperature":1,"x_unknown":1"#, Some("x_unknown")),
         (r#""seed":1"#, Some("seed")),
@@ -338,7 +339,7 @@ fn an_entry_says_which_fields_its_provider_gets() {
         assert_eq!(refused_param(&strict, fields).as_deref(), param, "{fields}");
     }
     // Fields that are dropped anyway reach nothing.
-    let dropping = Quirks { drop: names(&["metadata"]), ..Quirks::default() };
+    let dropping = ProviderQuirks { drop: names(&["metadata"]), ..ProviderQuirks::default() };
     assert_eq!(refused_param(&dropping, r#""metadata":{"a":"b"}"#), None);
     assert_eq!(refused_param(&dropping, r#""Metadata":{"a":"b"}"#).as_deref(), Some("Metadata"));
 }
@@ -346,7 +347,7 @@ fn an_entry_says_which_fields_its_provider_gets() {
 #[test]
 fn a_reservation_covers_what_the_models_tokenizers_make_of_a_prompt() {
     let config = Gateway::default();
-    let models = Models::of(&config, |_| Some("key".to_owned())).unwrap();
+    let models = ModelCatalog::from_config(&config, |_| Some("key".to_owned())).unwrap();
     let models = ServedModels::new(&models, &config, None).unwrap();
     // Written by prompts.py, with the tokenizers themselves.
     let lines = include_str!("tests/prompts.jsonl").lines();
@@ -354,7 +355,8 @@ fn a_reservation_covers_what_the_models_tokenizers_make_of_a_prompt() {
     for line in lines {
         let line: serde_json::Value = serde_json::from_str(line).unwrap();
         let body = line["body"].as_str().unwrap();
-        let reserved = validate(&Bytes::from(body.to_owned()), &models, &Asks::default()).unwrap().max_usage.prompt;
+        let reserved =
+            validate(&Bytes::from(body.to_owned()), &models, &RequestLimits::default()).unwrap().max_usage.prompt;
         assert!(reserved >= line["tokens"].as_u64().unwrap(), "{reserved} are reserved for {line}");
         checked += 1;
     }

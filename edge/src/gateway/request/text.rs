@@ -3,10 +3,11 @@
 use config::models::ModelRoute;
 
 use super::{
-    super::{asks::Asks, error::ApiError, formats::ClientFormat, meter::MaxUsage, usage_report},
-    Ceilings, CompletionRequest, Expected, Fields, Found, Passage, ProviderBody, ReadBody, ServedModels, check_access,
-    inputs::Inputs,
-    mended, passing, prompt,
+    super::{asks::RequestLimits, error::ApiError, formats::ClientFormat, meter::MaxUsage, usage_report},
+    CompletionRequest, ExpectedUsage, FieldPassage, ProviderBody, ReadBody, RequestContent, RequestFields,
+    ServedModels, TokenCeilings, check_access,
+    inputs::TextInputs,
+    passing, prompt, replace_lone_surrogates,
 };
 use crate::limits;
 
@@ -17,23 +18,23 @@ const OWN: [&str; 3] = ["best_of", "prompt", "suffix"];
 pub(in crate::gateway) fn validate_text(
     body: ReadBody,
     models: &ServedModels,
-    asks: &Asks,
+    asks: &RequestLimits,
 ) -> Result<CompletionRequest, ApiError> {
-    let body = &mended(body).bytes;
-    let fields = Fields::parse(body)?;
+    let body = &replace_lone_surrogates(body).bytes;
+    let fields = RequestFields::parse(body)?;
     let model = fields.model(models, asks, ModelRoute::Completions)?;
     fields.check_names(&OWN)?;
-    let quirks = &model.model.provider.quirks.at(ModelRoute::Completions);
-    let prompts = Inputs::read("prompt", fields.only("prompt")?, limits::TEXT_CHOICES)?;
-    if fields.only("suffix")?.is_some_and(|suffix| !suffix.starts_with(b"\"") && suffix != b"null") {
+    let quirks = &model.model.provider.quirks.for_route(ModelRoute::Completions);
+    let prompts = TextInputs::read("prompt", fields.unique("prompt")?, limits::TEXT_CHOICES)?;
+    if fields.unique("suffix")?.is_some_and(|suffix| !suffix.starts_with(b"\"") && suffix != b"null") {
         return Err(ApiError::invalid_type("suffix", "a string"));
     }
     let choices = fields.integer("n", 1..=limits::CHOICES)?.unwrap_or(1);
     // The number of completions written per prompt; those that are not chosen cost as much.
-    fields.only("best_of")?;
+    fields.unique("best_of")?;
     let best_of = fields.integer("best_of", 1..=limits::CHOICES)?;
     let candidates = best_of.unwrap_or(choices);
-    let is_stream = fields.stream()?;
+    let is_stream = fields.parse_stream()?;
     if candidates < choices {
         return Err(ApiError::invalid_value("best_of", "it is less than `n`"));
     }
@@ -45,32 +46,32 @@ pub(in crate::gateway) fn validate_text(
         let rule = format!("all prompts have {all} completions together, and may have {}", limits::TEXT_CHOICES);
         return Err(ApiError::invalid_value(if best_of.is_some() { "best_of" } else { "n" }, &rule));
     }
-    let mut found = Found::default();
+    let mut found = RequestContent::default();
     for (index, field) in fields.0.iter().enumerate() {
         let passage = match &*field.name {
-            b"prompt" => Passage::Passes,
-            b"suffix" if field.value == b"null" || field.value == b"\"\"" => Passage::LeftOut,
-            b"n" if choices == 1 => Passage::LeftOut,
+            b"prompt" => FieldPassage::Passes,
+            b"suffix" if field.value == b"null" || field.value == b"\"\"" => FieldPassage::LeftOut,
+            b"n" if choices == 1 => FieldPassage::LeftOut,
             // It multiplies tokens and is covered by the reservation. The provider's own list may still not have it.
             b"best_of"
                 if candidates > 1 && quirks.allow.is_none() && !quirks.refuse.iter().any(|it| it == "best_of") =>
             {
-                Passage::Passes
+                FieldPassage::Passes
             }
             _ => {
                 let passage = passing::check(field, quirks)?;
-                if passage == Passage::Passes {
+                if passage == FieldPassage::Passes {
                     found.surplus += passing::surplus(field);
                 }
                 passage
             }
         };
-        if passage == Passage::LeftOut {
+        if passage == FieldPassage::LeftOut {
             found.left_out.push(index);
         }
     }
-    let ceiling = asks.tokens_of(&model.model);
-    let ceilings = Ceilings::new(
+    let ceiling = asks.token_ceiling(&model.model);
+    let ceilings = TokenCeilings::new(
         quirks,
         ceiling.default_tokens().min(limits::TEXT_TOKENS),
         fields.tokens("max_tokens", &ceiling)?,
@@ -80,7 +81,7 @@ pub(in crate::gateway) fn validate_text(
     let written = ProviderBody::new(&fields, &found, model, quirks, &ceilings, body);
     let written = match prompts.single {
         // Equivalent, and some providers only accept a string.
-        Some(single) => written.with(b"prompt", single),
+        Some(single) => written.with_replaced(b"prompt", single),
         None => written,
     };
     let written = written.write(is_stream);
@@ -92,13 +93,13 @@ pub(in crate::gateway) fn validate_text(
         model: model.clone(),
         is_stream,
         max_usage,
-        expected: Expected {
+        expected: ExpectedUsage {
             prompt: usage_report::estimate_tokens(body.len()).min(prompt),
             completion: max_usage.completion,
             choices: choices.saturating_mul(prompts.count),
             images: 0,
         },
-        sent: fields.sent(),
+        sent: fields.sent_fields(),
         body: written.body,
         fallback: None,
         format: ClientFormat::Text,

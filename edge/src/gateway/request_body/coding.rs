@@ -13,24 +13,24 @@ use super::super::error::ApiError;
 use crate::limits;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Coding {
+pub(super) enum ContentCoding {
     Identity,
     Gzip,
     Zstd,
 }
 
-pub(super) enum Decoder {
+pub(super) enum BodyDecoder {
     Gzip(Box<MultiGzDecoder<Vec<u8>>>),
     Zstd { decoder: raw::Decoder<'static>, out: Vec<u8>, is_between: bool },
 }
 
 /// The body does not match its coding, or was cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Damaged;
+pub(super) struct DecodeError;
 
-impl Coding {
+impl ContentCoding {
     /// Parses the coding from the headers. At most one coding is accepted.
-    pub(super) fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
+    pub(super) fn from_headers(headers: &HeaderMap) -> Result<Self, ApiError> {
         let mut codings = headers
             .get_all(header::CONTENT_ENCODING)
             .iter()
@@ -54,23 +54,23 @@ impl Coding {
     }
 
     /// Creates a decoder, or returns `None` for an unencoded body.
-    pub(super) fn decoder(self) -> Result<Option<Decoder>, Damaged> {
+    pub(super) fn decoder(self) -> Result<Option<BodyDecoder>, DecodeError> {
         match self {
             Self::Identity => Ok(None),
-            Self::Gzip => Ok(Some(Decoder::Gzip(Box::new(MultiGzDecoder::new(Vec::new()))))),
+            Self::Gzip => Ok(Some(BodyDecoder::Gzip(Box::new(MultiGzDecoder::new(Vec::new()))))),
             Self::Zstd => {
                 let mut decoder = raw::Decoder::new().map_err(damaged)?;
                 decoder.set_parameter(DParameter::WindowLogMax(limits::ZSTD_WINDOW_LOG)).map_err(damaged)?;
                 let out = vec![0; limits::UNZIPPED_PIECE_BYTES];
-                Ok(Some(Decoder::Zstd { decoder, out, is_between: false }))
+                Ok(Some(BodyDecoder::Zstd { decoder, out, is_between: false }))
             }
         }
     }
 }
 
-impl Decoder {
+impl BodyDecoder {
     /// Decodes a part of `encoded` and advances past it. Returns the output, at most 2 MB.
-    pub(super) fn step(&mut self, encoded: &mut &[u8]) -> Result<&[u8], Damaged> {
+    pub(super) fn step(&mut self, encoded: &mut &[u8]) -> Result<&[u8], DecodeError> {
         match self {
             Self::Gzip(decoder) => {
                 decoder.get_mut().clear();
@@ -102,20 +102,20 @@ impl Decoder {
     }
 
     /// Checks that the body is complete.
-    pub(super) fn finish(self) -> Result<Vec<u8>, Damaged> {
+    pub(super) fn finish(self) -> Result<Vec<u8>, DecodeError> {
         match self {
             Self::Gzip(mut decoder) => {
                 decoder.get_mut().clear();
                 decoder.finish().map_err(damaged)
             }
             Self::Zstd { is_between: true, .. } => Ok(Vec::new()),
-            Self::Zstd { .. } => Err(Damaged),
+            Self::Zstd { .. } => Err(DecodeError),
         }
     }
 }
 
-fn damaged(_: io::Error) -> Damaged {
-    Damaged
+fn damaged(_: io::Error) -> DecodeError {
+    DecodeError
 }
 
 #[cfg(test)]
@@ -130,7 +130,7 @@ mod tests {
         encoder.finish().unwrap()
     }
 
-    fn decode(coding: Coding, encoded: &[u8], piece: usize) -> Result<Vec<u8>, Damaged> {
+    fn decode(coding: ContentCoding, encoded: &[u8], piece: usize) -> Result<Vec<u8>, DecodeError> {
         let mut decoder = coding.decoder()?.unwrap();
         let mut plain = Vec::new();
         for mut piece in encoded.chunks(piece) {
@@ -156,48 +156,49 @@ mod tests {
                 if piece == 1 && plain.len() > 1_000_000 && plain[0] != b' ' {
                     continue;
                 }
-                assert!(decode(Coding::Gzip, &gzip(plain), piece).as_deref() == Ok(plain), "{}", plain.len());
+                assert!(decode(ContentCoding::Gzip, &gzip(plain), piece).as_deref() == Ok(plain), "{}", plain.len());
                 let zipped = zstd::encode_all(plain, 3).unwrap();
-                assert!(decode(Coding::Zstd, &zipped, piece).as_deref() == Ok(plain), "{}", plain.len());
+                assert!(decode(ContentCoding::Zstd, &zipped, piece).as_deref() == Ok(plain), "{}", plain.len());
             }
         }
         // Two members, and two frames.
-        assert_eq!(decode(Coding::Gzip, &[gzip(b"a"), gzip(b"b")].concat(), 3).unwrap(), b"ab");
+        assert_eq!(decode(ContentCoding::Gzip, &[gzip(b"a"), gzip(b"b")].concat(), 3).unwrap(), b"ab");
         let frames = [zstd::encode_all(&b"a"[..], 3).unwrap(), zstd::encode_all(&b"b"[..], 3).unwrap()].concat();
-        assert_eq!(decode(Coding::Zstd, &frames, 3).unwrap(), b"ab");
+        assert_eq!(decode(ContentCoding::Zstd, &frames, 3).unwrap(), b"ab");
     }
 
     #[test]
     fn what_is_damaged_or_cut_off_is_no_body() {
         let plain = vec![b'x'; 100_000];
-        for (coding, whole) in [(Coding::Gzip, gzip(&plain)), (Coding::Zstd, zstd::encode_all(&plain[..], 3).unwrap())]
+        for (coding, whole) in
+            [(ContentCoding::Gzip, gzip(&plain)), (ContentCoding::Zstd, zstd::encode_all(&plain[..], 3).unwrap())]
         {
             for end in [0, 1, 5, whole.len() - 1] {
-                assert_eq!(decode(coding, &whole[..end], 1_000), Err(Damaged), "{coding:?} {end}");
+                assert_eq!(decode(coding, &whole[..end], 1_000), Err(DecodeError), "{coding:?} {end}");
             }
-            assert_eq!(decode(coding, b"{\"model\":\"x\"}", 1_000), Err(Damaged));
-            assert_eq!(decode(coding, &[&whole[..], b"more"].concat(), 1_000), Err(Damaged));
+            assert_eq!(decode(coding, b"{\"model\":\"x\"}", 1_000), Err(DecodeError));
+            assert_eq!(decode(coding, &[&whole[..], b"more"].concat(), 1_000), Err(DecodeError));
         }
         // A frame that requires a window of more than 8 MB.
         let mut encoder = zstd::Encoder::new(Vec::new(), 3).unwrap();
         encoder.window_log(27).unwrap();
         encoder.write_all(&vec![b'x'; 20 << 20]).unwrap();
-        assert_eq!(decode(Coding::Zstd, &encoder.finish().unwrap(), 1_000), Err(Damaged));
+        assert_eq!(decode(ContentCoding::Zstd, &encoder.finish().unwrap(), 1_000), Err(DecodeError));
     }
 
     #[test]
     fn one_coding_is_taken() {
         let of = |lines: &[&str]| {
             let headers = lines.iter().map(|line| (header::CONTENT_ENCODING, line.parse().unwrap())).collect();
-            Coding::of(&headers).map_err(|error| error.status().as_u16())
+            ContentCoding::from_headers(&headers).map_err(|error| error.status().as_u16())
         };
         for (lines, coding) in [
-            (&[][..], Coding::Identity),
-            (&["identity"], Coding::Identity),
-            (&[""], Coding::Identity),
-            (&["GZip"], Coding::Gzip),
-            (&[" x-gzip "], Coding::Gzip),
-            (&["zstd"], Coding::Zstd),
+            (&[][..], ContentCoding::Identity),
+            (&["identity"], ContentCoding::Identity),
+            (&[""], ContentCoding::Identity),
+            (&["GZip"], ContentCoding::Gzip),
+            (&[" x-gzip "], ContentCoding::Gzip),
+            (&["zstd"], ContentCoding::Zstd),
         ] {
             assert_eq!(of(lines), Ok(coding), "{lines:?}");
         }

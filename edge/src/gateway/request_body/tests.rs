@@ -2,7 +2,7 @@ use std::{convert::Infallible, io::Write as _};
 
 use fairness::{
     RoomBounds,
-    budget::{Budget, Limits},
+    budget::{BudgetLimits, ByteBudget},
 };
 use flate2::{Compression, write::GzEncoder};
 use futures_util::{StreamExt as _, stream};
@@ -17,19 +17,19 @@ const MIB: usize = 1024 * 1024;
 const MOST: usize = 32 * MIB;
 
 struct Setting {
-    budget: Budget,
-    connection: budget::Account,
-    room: Room<PayingAccount>,
+    budget: ByteBudget,
+    connection: budget::BudgetAccount,
+    room: SizedRoom<PayingAccount>,
     account: PayingAccount,
-    asks: Asks,
+    asks: RequestLimits,
 }
 
 impl Setting {
     /// Memory for two small bodies, and `room` bytes for large ones.
-    fn new(asks: Asks, room: u64) -> Self {
-        let budget = Budget::new(Limits { total: 2 * SMALL, client: 2 * SMALL, connection: 2 * SMALL });
+    fn new(asks: RequestLimits, room: u64) -> Self {
+        let budget = ByteBudget::new(BudgetLimits { total: 2 * SMALL, client: 2 * SMALL, connection: 2 * SMALL });
         let bounds = RoomBounds { total: room, share: room, waiting: 9, waiting_share: 9 };
-        let (connection, room) = (budget.account(None), Room::new(bounds));
+        let (connection, room) = (budget.account(None), SizedRoom::new(bounds));
         Self {
             budget,
             connection,
@@ -40,11 +40,11 @@ impl Setting {
     }
 
     fn contract() -> Self {
-        Self::new(Asks::default(), MOST as u64)
+        Self::new(RequestLimits::default(), MOST as u64)
     }
 
     fn large() -> Self {
-        Self::new(Asks::default().with_body(MOST as u64), MOST as u64 + limits::ZSTD_WINDOW_BYTES)
+        Self::new(RequestLimits::default().with_body(MOST as u64), MOST as u64 + limits::ZSTD_WINDOW_BYTES)
     }
 
     async fn read<B>(&self, body: &mut B, coding: Option<&'static str>) -> Result<ReadBody, ApiError>
@@ -53,7 +53,7 @@ impl Setting {
     {
         let Self { asks, connection, room, account, .. } = self;
         let headers = coding.iter().map(|coding| (header::CONTENT_ENCODING, coding.parse().unwrap())).collect();
-        Reader { asks, connection, room, account }.read(&headers, body).await
+        BodyReader { asks, connection, room, account }.read(&headers, body).await
     }
 
     async fn status(&self, body: &[u8], coding: Option<&'static str>) -> StatusCode {
@@ -110,7 +110,7 @@ async fn what_is_read_is_charged_before_it_comes_and_given_back() {
 
 #[tokio::test]
 async fn the_limit_is_the_keys_whether_the_length_is_said_or_not() {
-    for setting in [Setting::contract(), Setting::new(Asks::default().with_body(1_000_000), 1_000_000)] {
+    for setting in [Setting::contract(), Setting::new(RequestLimits::default().with_body(1_000_000), 1_000_000)] {
         let most = setting.asks.body_bytes();
         for (bytes, status) in [(most, StatusCode::OK), (most + 1, StatusCode::PAYLOAD_TOO_LARGE)] {
             let body = vec![b' '; bytes];
@@ -175,7 +175,7 @@ async fn a_large_body_waits_for_room_and_no_longer_than_that() {
     // Small bodies are not affected.
     assert_eq!(setting.status(b"{}", None).await, StatusCode::OK);
     let refused = setting.read(&mut body(), None).await.err().unwrap();
-    assert!(refused.leaves_body());
+    assert!(refused.skips_body());
     let response = refused.into_response();
     assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert!(response.headers().contains_key(header::RETRY_AFTER));

@@ -12,13 +12,13 @@ pub(in crate::gateway) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_stat
 pub(in crate::gateway) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// The idempotency headers of a request.
-pub(in crate::gateway) struct Once {
+pub(in crate::gateway) struct IdempotencyHeaders {
     key: HeaderValue,
     pub(super) last_event: Option<String>,
 }
 
-impl Once {
-    pub(in crate::gateway) fn of(headers: &HeaderMap) -> Result<Option<Self>, ApiError> {
+impl IdempotencyHeaders {
+    pub(in crate::gateway) fn from_headers(headers: &HeaderMap) -> Result<Option<Self>, ApiError> {
         let last_event = headers.get(LAST_EVENT_ID).filter(|id| !id.is_empty());
         let Some(key) = headers.get(IDEMPOTENCY_KEY) else {
             // Starting over would be charged.
@@ -35,7 +35,7 @@ impl Once {
         Ok(Some(Self { key: key.clone(), last_event }))
     }
 
-    pub(super) fn name(&self, account: &Account) -> String {
+    pub(super) fn answer_name(&self, account: &Account) -> String {
         encoded(&[account.as_str().as_bytes(), b"\n", self.key.as_bytes()])
     }
 }
@@ -54,14 +54,14 @@ fn encoded(parts: &[&[u8]]) -> String {
 
 /// An entry in Redis that records which edge has an answer, and to which request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Claim {
+pub(super) struct AnswerClaim {
     pub(super) edge: String,
     /// Distinguishes the exchange from others with the same key.
     pub(super) tag: String,
     pub(super) request: String,
 }
 
-impl Claim {
+impl AnswerClaim {
     pub(super) fn to_text(&self) -> String {
         let Self { edge, tag, request } = self;
         format!("{edge} {tag} {request}")
@@ -82,7 +82,9 @@ mod tests {
     fn a_key_is_visible_and_an_event_needs_one() {
         let of = |fields: &[(HeaderName, &'static str)]| {
             let headers = fields.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value)));
-            Once::of(&headers.collect()).map(|once| once.map(|once| once.last_event)).map_err(|error| error.status())
+            IdempotencyHeaders::from_headers(&headers.collect())
+                .map(|once| once.map(|once| once.last_event))
+                .map_err(|error| error.status())
         };
         assert_eq!(of(&[]), Ok(None));
         assert_eq!(of(&[(IDEMPOTENCY_KEY, "a-b_c.1~")]), Ok(Some(None)));
@@ -95,10 +97,11 @@ mod tests {
 
     #[test]
     fn a_claim_comes_back_as_it_was_written() {
-        let claim = Claim { edge: "00ff".to_owned(), tag: "1234abcd".to_owned(), request: fingerprint("/v1/x", b"{}") };
-        assert_eq!(Claim::parse(&claim.to_text()), Some(claim.clone()));
-        assert_eq!(Claim::parse(&format!("{} more", claim.to_text())), Some(claim));
-        assert_eq!(Claim::parse("only two"), None);
+        let claim =
+            AnswerClaim { edge: "00ff".to_owned(), tag: "1234abcd".to_owned(), request: fingerprint("/v1/x", b"{}") };
+        assert_eq!(AnswerClaim::parse(&claim.to_text()), Some(claim.clone()));
+        assert_eq!(AnswerClaim::parse(&format!("{} more", claim.to_text())), Some(claim));
+        assert_eq!(AnswerClaim::parse("only two"), None);
         assert_ne!(fingerprint("/v1/x", b"{}"), fingerprint("/v1/y", b"{}"));
     }
 }

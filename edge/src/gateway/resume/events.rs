@@ -9,26 +9,26 @@ use std::fmt::Write as _;
 
 use bytes::BytesMut;
 
-use super::super::sse::Search;
+use super::super::sse::EventSearch;
 
 /// Assigns ids to the events of a stream.
 pub(super) struct EventIds {
     tag: String,
     /// The beginning of an incomplete event.
     pending: BytesMut,
-    search: Search,
+    search: EventSearch,
 }
 
 impl EventIds {
     pub(super) fn new(tag: String) -> Self {
-        Self { tag, pending: BytesMut::new(), search: Search::default() }
+        Self { tag, pending: BytesMut::new(), search: EventSearch::default() }
     }
 
     /// Appends to `out` the events that the next bytes complete. `out` begins at `start` in the stream.
     pub(super) fn push(&mut self, piece: &[u8], start: u64, out: &mut BytesMut) {
         self.pending.extend_from_slice(piece);
         while let Some(len) = self.search.end_of_event(&self.pending) {
-            self.search = Search::default();
+            self.search = EventSearch::default();
             let event = self.pending.split_to(len);
             if has_data(&event) {
                 let at = start + out.len() as u64;
@@ -46,14 +46,14 @@ fn has_data(event: &[u8]) -> bool {
 }
 
 /// Parses the position in an id, if it has this tag.
-pub(super) fn place(id: &str, tag: &str) -> Option<u64> {
+pub(super) fn parse_position(id: &str, tag: &str) -> Option<u64> {
     id.strip_prefix(tag)?.strip_prefix('-')?.parse().ok()
 }
 
 /// Returns the length of the event at the beginning of `stream`, if its id matches its position.
-pub(super) fn length(stream: &[u8], tag: &str, place: u64) -> Option<usize> {
+pub(super) fn event_length(stream: &[u8], tag: &str, place: u64) -> Option<usize> {
     let line = format!("id: {tag}-{place}\n");
-    stream.starts_with(line.as_bytes()).then(|| Search::default().end_of_event(stream)).flatten()
+    stream.starts_with(line.as_bytes()).then(|| EventSearch::default().end_of_event(stream)).flatten()
 }
 
 #[cfg(test)]
@@ -76,9 +76,9 @@ mod tests {
             assert_eq!(std::str::from_utf8(&stream).unwrap(), whole, "{size}");
         }
         let rest = |id: &str| {
-            let place = place(id, "t")?;
+            let place = parse_position(id, "t")?;
             let stream = whole.as_bytes().get(usize::try_from(place).ok()?..)?;
-            length(stream, "t", place).map(|len| stream[len..].to_vec())
+            event_length(stream, "t", place).map(|len| stream[len..].to_vec())
         };
         assert!(rest("t-50").unwrap().starts_with(b"id: t-77\n"));
         assert_eq!(rest("t-77"), Some(Vec::new()));

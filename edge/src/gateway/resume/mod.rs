@@ -8,7 +8,7 @@
 //!
 //! If there is no memory for an answer, it continues without being kept. Nothing is written to disk, and answers pass
 //! through Redis only sealed. While answers are kept, a key never leads to a second exchange, unless the first cost
-//! nothing or its edge is gone. Start with [`Resumption::answer`].
+//! nothing or its edge is gone. Start with [`AnswerResumption::answer`].
 
 mod claim;
 mod edges;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 use ahash::RandomState;
 use bytes::Bytes;
 use domain::PayingAccount;
-use fairness::Amounts;
+use fairness::AmountLimit;
 use futures_util::{
     StreamExt as _,
     stream::{self, BoxStream},
@@ -33,14 +33,14 @@ use secrets::EdgeKey;
 use tokio::time::{Instant, timeout};
 
 use self::{
-    claim::Claim,
-    edges::{Edges, HeadText, PartFound, Place, Question, Reply},
-    kept::{Absent, End, Head, Kept, Piece, Reader},
-    store::{Found, Room, Store},
+    claim::AnswerClaim,
+    edges::{AnswerPosition, EdgeExchange, HeadText, PartFound, PartQuestion, PartReply},
+    kept::{AbsentReason, AnswerEnd, AnswerHead, AnswerPiece, KeptAnswer, KeptReader},
+    store::{AnswerLookup, AnswerStore, KeptRoom},
 };
-pub(super) use self::{claim::Once, record::Exchange};
-use super::{body::Body, error::ApiError, stream::StreamAbortedError};
-use crate::{limits, limits::Shares, metrics};
+pub(super) use self::{claim::IdempotencyHeaders, record::PendingExchange};
+use super::{body::GatewayBody, error::ApiError, stream::StreamAbortedError};
+use crate::{limits, limits::MemoryShares, metrics};
 
 /// Marks an answer that was already given, to this client or another with its key.
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
@@ -48,38 +48,42 @@ const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 const KEEP_ALIVE: Bytes = Bytes::from_static(b": keep-alive\n");
 
 /// A stream of an answer's bytes.
-pub(super) type Pieces = BoxStream<'static, Result<Bytes, StreamAbortedError>>;
+pub(super) type AnswerStream = BoxStream<'static, Result<Bytes, StreamAbortedError>>;
 
 /// The answers kept by an edge, and its access to those of other edges. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct Resumption(Arc<Inner>);
+pub(super) struct AnswerResumption(Arc<ResumptionState>);
 
-struct Inner {
-    store: Store,
-    edges: Edges,
+struct ResumptionState {
+    store: AnswerStore,
+    edges: EdgeExchange,
     hasher: RandomState,
 }
 
 /// A request with an `Idempotency-Key`.
-pub(super) struct Asked<'a> {
-    pub(super) once: Once,
+pub(super) struct IdempotentRequest<'a> {
+    pub(super) once: IdempotencyHeaders,
     pub(super) account: &'a PayingAccount,
     pub(super) path: &'a str,
     pub(super) body: &'a Bytes,
     pub(super) request_id: &'a str,
 }
 
-impl Resumption {
+impl AnswerResumption {
     /// Creates the store of the edge named `edge`. Kept answers share a part of the memory for `answers`.
     pub(super) fn new(
         edge: String,
         redis: Redis,
         key: EdgeKey,
-        answers: &Amounts<PayingAccount>,
-        shares: &Shares,
+        answers: &AmountLimit<PayingAccount>,
+        shares: &MemoryShares,
     ) -> Self {
-        let store = Store::new(Room::new(answers, shares.answers, shares.account_answers));
-        Self(Arc::new(Inner { store, edges: Edges::new(edge, redis, key), hasher: RandomState::new() }))
+        let store = AnswerStore::new(KeptRoom::new(answers, shares.answers, shares.account_answers));
+        Self(Arc::new(ResumptionState {
+            store,
+            edges: EdgeExchange::new(edge, redis, key),
+            hasher: RandomState::new(),
+        }))
     }
 
     pub(super) async fn run(self) {
@@ -87,14 +91,18 @@ impl Resumption {
     }
 
     /// Answers a request: from its kept answer, here or at another edge, or with the exchange that `begin` creates.
-    pub(super) async fn answer<B, E>(&self, asked: &Asked<'_>, begin: B) -> Result<Response<Body>, ApiError>
+    pub(super) async fn answer<B, E>(
+        &self,
+        asked: &IdempotentRequest<'_>,
+        begin: B,
+    ) -> Result<Response<GatewayBody>, ApiError>
     where
         B: Fn() -> E + Send,
-        E: Future<Output = Result<Exchange, ApiError>> + Send,
+        E: Future<Output = Result<PendingExchange, ApiError>> + Send,
     {
-        let Inner { store, edges, hasher } = &*self.0;
-        let (name, request) = (asked.once.name(asked.account.account()), fingerprint(asked).await);
-        let claim = || Claim {
+        let ResumptionState { store, edges, hasher } = &*self.0;
+        let (name, request) = (asked.once.answer_name(asked.account.account()), fingerprint(asked).await);
+        let claim = || AnswerClaim {
             edge: edges.own.clone(),
             tag: format!("{:08x}", hasher.hash_one(asked.request_id) >> 32),
             request: request.clone(),
@@ -109,28 +117,30 @@ impl Resumption {
                         Ok(answer) => return answer,
                         Err(absent) => absent,
                     },
-                    None => self.claimed(&name).await,
+                    None => self.read_claim(&name).await,
                 },
                 None => match store.enter(&name, claim, asked.account, &request) {
-                    Found::Other => return Err(ApiError::idempotency_conflict()),
-                    Found::Full => return Err(ApiError::busy()),
-                    Found::Kept(kept) => match self.replay(&kept, None).await {
+                    AnswerLookup::Other => return Err(ApiError::idempotency_conflict()),
+                    AnswerLookup::Full => return Err(ApiError::busy()),
+                    AnswerLookup::Kept(kept) => match self.replay(&kept, None).await {
                         Ok(answer) => return answer,
                         Err(absent) => absent,
                     },
-                    Found::New(kept) => match self.begin(name.clone(), kept, begin()).await? {
+                    AnswerLookup::New(kept) => match self.begin(name.clone(), kept, begin()).await? {
                         Ok(answer) => return Ok(answer),
                         Err(absent) => absent,
                     },
                 },
             };
             match held {
-                Absent::Void if event.is_some() => return Err(ApiError::completion_gone()),
-                Absent::Void => {}
-                Absent::Unknown => return Err(ApiError::limits_unavailable(limits::KEYS_RETRY)),
-                Absent::Claimed(claim) if claim.request != request => return Err(ApiError::idempotency_conflict()),
-                Absent::Claimed(claim) if claim.edge == edges.own => return Err(ApiError::completion_gone()),
-                Absent::Claimed(claim) => {
+                AbsentReason::Void if event.is_some() => return Err(ApiError::completion_gone()),
+                AbsentReason::Void => {}
+                AbsentReason::Unknown => return Err(ApiError::limits_unavailable(limits::KEYS_RETRY)),
+                AbsentReason::Claimed(claim) if claim.request != request => {
+                    return Err(ApiError::idempotency_conflict());
+                }
+                AbsentReason::Claimed(claim) if claim.edge == edges.own => return Err(ApiError::completion_gone()),
+                AbsentReason::Claimed(claim) => {
                     if let Some(answer) = self.fetch(&name, &claim, event).await? {
                         return Ok(answer);
                     }
@@ -141,22 +151,24 @@ impl Resumption {
     }
 
     /// Reads from Redis which edge has the answer with this name.
-    async fn claimed(&self, name: &str) -> Absent {
+    async fn read_claim(&self, name: &str) -> AbsentReason {
         match self.0.edges.redis.answer_claim(name).await {
-            Ok(claim) => claim.as_deref().and_then(Claim::parse).map_or(Absent::Void, Absent::Claimed),
-            Err(_) => Absent::Unknown,
+            Ok(claim) => {
+                claim.as_deref().and_then(AnswerClaim::parse).map_or(AbsentReason::Void, AbsentReason::Claimed)
+            }
+            Err(_) => AbsentReason::Unknown,
         }
     }
 
     async fn begin(
         &self,
         name: String,
-        kept: Arc<Kept>,
-        begin: impl Future<Output = Result<Exchange, ApiError>>,
-    ) -> Result<Result<Response<Body>, Absent>, ApiError> {
+        kept: Arc<KeptAnswer>,
+        begin: impl Future<Output = Result<PendingExchange, ApiError>>,
+    ) -> Result<Result<Response<GatewayBody>, AbsentReason>, ApiError> {
         // Created before anything is written: an answer that is not kept is dropped once all its readers have read it.
         let reader = kept.reader(0);
-        let entry = record::Entry::new(self.clone(), name, kept.clone());
+        let entry = record::AnswerEntry::new(self.clone(), name, kept.clone());
         let exchange = begin.await?;
         exchange.spawn(entry);
         match (kept.head().await, reader) {
@@ -166,12 +178,16 @@ impl Resumption {
         }
     }
 
-    async fn replay(&self, kept: &Arc<Kept>, event: Option<&str>) -> Result<Result<Response<Body>, ApiError>, Absent> {
+    async fn replay(
+        &self,
+        kept: &Arc<KeptAnswer>,
+        event: Option<&str>,
+    ) -> Result<Result<Response<GatewayBody>, ApiError>, AbsentReason> {
         let from_start = kept.reader(0);
         let head = kept.head().await?;
         let reader = match event {
             None => from_start,
-            Some(event) => kept.place_after(event).and_then(|at| kept.reader(at)),
+            Some(event) => kept.position_after(event).and_then(|at| kept.reader(at)),
         };
         let Some(reader) = reader else { return Ok(Err(ApiError::completion_gone())) };
         metrics::answer_resumed("memory");
@@ -179,7 +195,12 @@ impl Resumption {
     }
 
     /// Answers from an answer at another edge. Returns `None` if that edge is gone.
-    async fn fetch(&self, name: &str, claim: &Claim, event: Option<&str>) -> Result<Option<Response<Body>>, ApiError> {
+    async fn fetch(
+        &self,
+        name: &str,
+        claim: &AnswerClaim,
+        event: Option<&str>,
+    ) -> Result<Option<Response<GatewayBody>>, ApiError> {
         let edges = &self.0.edges;
         match edges.redis.is_gone(&claim.edge).await {
             Ok(true) if event.is_some() => return Err(ApiError::completion_gone()),
@@ -188,18 +209,18 @@ impl Resumption {
             Ok(false) => {}
             Err(_) => return Err(ApiError::limits_unavailable(limits::KEYS_RETRY)),
         }
-        let question = edges.question(name, &claim.tag, Place::Begin(event.map(str::to_owned)));
+        let question = edges.question(name, &claim.tag, AnswerPosition::Begin(event.map(str::to_owned)));
         let (reply, bytes) = loop {
-            match edges.ask(&claim.edge, &question).await {
+            match edges.send_question(&claim.edge, &question).await {
                 None => return Err(ApiError::answer_unreachable()),
                 // The provider is working on a whole answer.
-                Some((Reply { found: PartFound::Nothing, head: None, .. }, _)) => {}
+                Some((PartReply { found: PartFound::Nothing, head: None, .. }, _)) => {}
                 Some(replied) => break replied,
             }
         };
         let Some(head) = reply.head.as_ref().map(HeadText::parse) else { return Err(ApiError::completion_gone()) };
         metrics::answer_resumed("edge");
-        let remote = Remote {
+        let remote = RemoteAnswer {
             resumption: self.clone(),
             edge: claim.edge.clone(),
             question,
@@ -208,12 +229,12 @@ impl Resumption {
             is_stream: head.is_stream,
             sent: Instant::now(),
         };
-        Ok(Some(response(&head, Body::kept(remote.pieces(), None), true)))
+        Ok(Some(response(&head, GatewayBody::kept(remote.pieces(), None), true)))
     }
 }
 
 /// Returns the fingerprint of a request, computed on a blocking thread if it is large.
-async fn fingerprint(asked: &Asked<'_>) -> String {
+async fn fingerprint(asked: &IdempotentRequest<'_>) -> String {
     if asked.body.len() < limits::JUDGED_APART_BYTES {
         return claim::fingerprint(asked.path, asked.body);
     }
@@ -222,16 +243,21 @@ async fn fingerprint(asked: &Asked<'_>) -> String {
     tokio::task::spawn_blocking(move || claim::fingerprint(&path, &body)).await.unwrap_or_default()
 }
 
-async fn respond(kept: &Arc<Kept>, head: &Head, reader: Reader, is_replayed: bool) -> Response<Body> {
+async fn respond(
+    kept: &Arc<KeptAnswer>,
+    head: &AnswerHead,
+    reader: KeptReader,
+    is_replayed: bool,
+) -> Response<GatewayBody> {
     if !head.is_stream {
         // The answer was complete before its first byte was sent, so it has a length again.
-        kept.ended().await;
+        kept.wait_until_ended().await;
     }
     let length = kept.whole_length().filter(|_| !head.is_stream);
-    response(head, Body::kept(local_pieces(reader, head.is_stream), length), is_replayed)
+    response(head, GatewayBody::kept(local_pieces(reader, head.is_stream), length), is_replayed)
 }
 
-fn response(head: &Head, body: Body, is_replayed: bool) -> Response<Body> {
+fn response(head: &AnswerHead, body: GatewayBody, is_replayed: bool) -> Response<GatewayBody> {
     let mut response = Response::new(body);
     *response.status_mut() = head.status;
     let headers = response.headers_mut();
@@ -246,16 +272,16 @@ fn response(head: &Head, body: Body, is_replayed: bool) -> Response<Body> {
 }
 
 /// Returns a reader's pieces, with comments during silence. A reader that is up to date is always between two events.
-fn local_pieces(reader: Reader, is_stream: bool) -> Pieces {
-    let next = move |reader: Option<Reader>| async move {
+fn local_pieces(reader: KeptReader, is_stream: bool) -> AnswerStream {
+    let next = move |reader: Option<KeptReader>| async move {
         let mut reader = reader?;
         loop {
             return match timeout(limits::KEEP_ALIVE, reader.next()).await {
                 Err(_) if is_stream => Some((Ok(KEEP_ALIVE), Some(reader))),
                 Err(_) => continue,
-                Ok(Piece::Bytes(bytes)) => Some((Ok(bytes), Some(reader))),
-                Ok(Piece::End(End::Whole)) => None,
-                Ok(Piece::End(End::Aborted) | Piece::Lost) => Some((Err(StreamAbortedError), None)),
+                Ok(AnswerPiece::Bytes(bytes)) => Some((Ok(bytes), Some(reader))),
+                Ok(AnswerPiece::End(AnswerEnd::Whole)) => None,
+                Ok(AnswerPiece::End(AnswerEnd::Aborted) | AnswerPiece::Lost) => Some((Err(StreamAbortedError), None)),
             };
         }
     };
@@ -263,10 +289,10 @@ fn local_pieces(reader: Reader, is_stream: bool) -> Pieces {
 }
 
 /// An answer at another edge.
-struct Remote {
-    resumption: Resumption,
+struct RemoteAnswer {
+    resumption: AnswerResumption,
     edge: String,
-    question: Question,
+    question: PartQuestion,
     at: u64,
     /// The piece that came with the head.
     first: Option<(PartFound, Bytes)>,
@@ -275,8 +301,8 @@ struct Remote {
     sent: Instant,
 }
 
-impl Remote {
-    fn pieces(self) -> Pieces {
+impl RemoteAnswer {
+    fn pieces(self) -> AnswerStream {
         let next = |remote: Option<Self>| async move {
             let mut remote = remote?;
             match remote.next().await {
@@ -294,8 +320,8 @@ impl Remote {
             let reply = if let Some(first) = self.first.take() {
                 Some(first)
             } else {
-                self.question.at = Place::At(self.at);
-                let replied = self.resumption.0.edges.ask(&self.edge, &self.question).await;
+                self.question.at = AnswerPosition::At(self.at);
+                let replied = self.resumption.0.edges.send_question(&self.edge, &self.question).await;
                 replied.map(|(reply, bytes)| (reply.found, bytes))
             };
             match reply {

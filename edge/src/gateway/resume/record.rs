@@ -11,73 +11,73 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     super::{
-        body::Body, drains::Caller, exchange, meter::Charge, request::CompletionRequest, settings::Settings,
-        state::State, traces::Span,
+        body::GatewayBody, drains::CompletionCaller, exchange, meter::ChargeFlag, request::CompletionRequest,
+        settings::GatewaySettings, state::GatewayState, traces::CompletionSpan,
     },
-    Resumption,
-    claim::Claim,
+    AnswerResumption,
+    claim::AnswerClaim,
     events::EventIds,
-    kept::{Absent, End, Head, Kept},
+    kept::{AbsentReason, AnswerEnd, AnswerHead, KeptAnswer},
 };
 use crate::{limits, memory::keys::GatewayKey};
 
-pub(in crate::gateway) struct Exchange {
-    pub(in crate::gateway) state: Arc<State>,
-    pub(in crate::gateway) settings: Arc<Settings>,
+pub(in crate::gateway) struct PendingExchange {
+    pub(in crate::gateway) state: Arc<GatewayState>,
+    pub(in crate::gateway) settings: Arc<GatewaySettings>,
     pub(in crate::gateway) key: Arc<GatewayKey>,
     pub(in crate::gateway) request: CompletionRequest,
     pub(in crate::gateway) request_id: String,
-    pub(in crate::gateway) span: Option<Span>,
+    pub(in crate::gateway) span: Option<CompletionSpan>,
 }
 
-impl Exchange {
+impl PendingExchange {
     /// Runs the exchange in the background, and records its answer in `entry`.
-    pub(super) fn spawn(self, entry: Entry) {
+    pub(super) fn spawn(self, entry: AnswerEntry) {
         let tasks = self.state.under_way.tasks.clone();
         tasks.spawn(self.run(entry));
     }
 
-    async fn run(self, entry: Entry) {
+    async fn run(self, entry: AnswerEntry) {
         if let Err(absent) = entry.claim().await {
-            return entry.leave(absent);
+            return entry.end_absent(absent);
         }
         let Self { state, settings, key, request, request_id, span } = self;
-        let (cut_off, charge) = (state.under_way.cut_off.clone(), Charge::default());
+        let (cut_off, charge) = (state.under_way.cut_off.clone(), ChargeFlag::default());
         let writing = async {
-            let caller = Caller::lasting(charge.clone(), span);
+            let caller = CompletionCaller::lasting(charge.clone(), span);
             let response = exchange::complete(state, settings, key, request, request_id, caller).await;
             entry.write(response, &cut_off).await
         };
         let (is_success, end) = tokio::select! {
             written = writing => written,
-            () = entry.hold_claim() => (false, End::Aborted),
+            () = entry.hold_claim() => (false, AnswerEnd::Aborted),
         };
         entry.finish(is_success || charge.is_set(), end).await;
     }
 }
 
 /// The entry of an answer that is being written. If it is dropped early, there is no answer.
-pub(super) struct Entry {
-    resumption: Resumption,
+pub(super) struct AnswerEntry {
+    resumption: AnswerResumption,
     name: String,
-    kept: Arc<Kept>,
+    kept: Arc<KeptAnswer>,
     is_left: bool,
 }
 
-impl Entry {
-    pub(super) fn new(resumption: Resumption, name: String, kept: Arc<Kept>) -> Self {
+impl AnswerEntry {
+    pub(super) fn new(resumption: AnswerResumption, name: String, kept: Arc<KeptAnswer>) -> Self {
         Self { resumption, name, kept, is_left: false }
     }
 
     /// Claims the answer for this edge, unless another live edge has it.
-    async fn claim(&self) -> Result<(), Absent> {
+    async fn claim(&self) -> Result<(), AbsentReason> {
         match self.find_claim().await {
             Ok(None) => Ok(()),
-            Ok(Some(other)) => Err(Claim::parse(&other).map_or(Absent::Unknown, Absent::Claimed)),
+            Ok(Some(other)) => Err(AnswerClaim::parse(&other).map_or(AbsentReason::Unknown, AbsentReason::Claimed)),
             Err(_) => {
                 // The claim may have been made anyway, for an exchange that does not begin.
                 let _ = self.redis().release_answer(&self.name, &self.kept.claim.to_text()).await;
-                Err(Absent::Unknown)
+                Err(AbsentReason::Unknown)
             }
         }
     }
@@ -85,7 +85,7 @@ impl Entry {
     /// Makes the claim, or returns the existing one.
     async fn find_claim(&self) -> Result<Option<String>, RedisError> {
         let Some(other) = self.put_claim(None, limits::ANSWER_CLAIM).await? else { return Ok(None) };
-        let is_void = match Claim::parse(&other) {
+        let is_void = match AnswerClaim::parse(&other) {
             None => true,
             Some(claim) => claim.edge != self.kept.claim.edge && self.redis().is_gone(&claim.edge).await?,
         };
@@ -115,18 +115,18 @@ impl Entry {
     }
 
     /// Records an answer. Returns whether it is a success, and how it ends.
-    async fn write(&self, response: Response<Body>, cut_off: &CancellationToken) -> (bool, End) {
+    async fn write(&self, response: Response<GatewayBody>, cut_off: &CancellationToken) -> (bool, AnswerEnd) {
         let (head, mut body) = response.into_parts();
         let media_type = head.headers.get(header::CONTENT_TYPE);
         let is_stream = media_type.is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream"));
         let is_success = head.status.is_success();
-        self.kept.begin(Head { status: head.status, headers: head.headers, is_stream });
+        self.kept.begin(AnswerHead { status: head.status, headers: head.headers, is_stream });
         let mut ids = is_stream.then(|| EventIds::new(self.kept.claim.tag.clone()));
         let mut out = BytesMut::new();
         loop {
             let piece = match body.frame().await {
-                None => return (is_success, End::Whole),
-                Some(Err(_)) => return (false, End::Aborted),
+                None => return (is_success, AnswerEnd::Whole),
+                Some(Err(_)) => return (false, AnswerEnd::Aborted),
                 Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
             };
             match &mut ids {
@@ -145,7 +145,7 @@ impl Entry {
 
     /// Ends the answer. If it counts, it is kept if there is memory; after a failure without cost, its key is free
     /// again.
-    async fn finish(mut self, counts: bool, end: End) {
+    async fn finish(mut self, counts: bool, end: AnswerEnd) {
         self.is_left = true;
         let store = &self.resumption.0.store;
         if !counts {
@@ -166,14 +166,14 @@ impl Entry {
         self.extend_claim(limits::ANSWER_KEPT).await;
     }
 
-    fn leave(mut self, absent: Absent) {
+    fn end_absent(mut self, absent: AbsentReason) {
         self.is_left = true;
         self.resumption.0.store.remove(&self.name, &self.kept);
         self.kept.set_absent(absent);
     }
 }
 
-impl Drop for Entry {
+impl Drop for AnswerEntry {
     fn drop(&mut self) {
         if !self.is_left {
             self.resumption.0.store.remove(&self.name, &self.kept);

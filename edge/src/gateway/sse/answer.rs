@@ -3,19 +3,19 @@
 use bytes::BytesMut;
 use domain::usage::Ending;
 
-use super::{super::meter::Usage, Frames, NativeFrames, Progress, StreamError};
+use super::{super::meter::TokenUsage, ChatFrames, NativeFrames, StreamError, StreamProgress};
 
 /// Reads the events of one stream and rewrites them for the client or for translation.
 #[expect(clippy::large_enum_variant, reason = "most are chat completions, which allocate nothing for this")]
 pub(in crate::gateway) enum AnswerFrames {
-    Chat(Frames),
+    Chat(ChatFrames),
     /// An answer that passes in its own format.
     Native(Box<NativeFrames>),
 }
 
 impl AnswerFrames {
     /// Reads the next bytes, split anywhere, and appends the events that they complete to `out`.
-    pub(in crate::gateway) fn push(&mut self, chunk: &[u8], out: &mut BytesMut) -> Result<Progress, StreamError> {
+    pub(in crate::gateway) fn push(&mut self, chunk: &[u8], out: &mut BytesMut) -> Result<StreamProgress, StreamError> {
         match self {
             Self::Chat(frames) => frames.push(chunk, out),
             Self::Native(frames) => frames.push(chunk, out),
@@ -31,7 +31,7 @@ impl AnswerFrames {
     }
 
     /// Returns the usage that the provider reported, or an estimate.
-    pub(in crate::gateway) fn usage(&self) -> Usage {
+    pub(in crate::gateway) fn usage(&self) -> TokenUsage {
         match self {
             Self::Chat(frames) => frames.usage(),
             Self::Native(frames) => frames.usage(),
@@ -46,7 +46,7 @@ impl AnswerFrames {
     }
 
     /// Returns the usage of a stream that broke off, which is exact if all of it was reported before.
-    pub(in crate::gateway) fn usage_so_far(&self) -> Usage {
+    pub(in crate::gateway) fn usage_so_far(&self) -> TokenUsage {
         match self {
             Self::Chat(frames) => frames.usage_so_far(),
             Self::Native(frames) => frames.usage_so_far(),

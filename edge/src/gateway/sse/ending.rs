@@ -5,20 +5,20 @@ use bytes::BytesMut;
 use super::{
     super::{
         json_answer,
-        meter::Usage,
-        usage_report::{self, Cost},
+        meter::TokenUsage,
+        usage_report::{self, CostFields},
     },
-    Frames, StreamError,
+    ChatFrames, StreamError,
 };
 use crate::limits;
 
 const DONE: &[u8] = b"data: [DONE]\n\n";
 
-impl Frames {
+impl ChatFrames {
     /// Adds the cost to the `usage` object that ends at `end` in `out`.
-    pub(super) fn write_cost(&self, usage: &Usage, end: usize, out: &mut BytesMut) {
+    pub(super) fn write_cost(&self, usage: &TokenUsage, end: usize, out: &mut BytesMut) {
         if self.model.model.provider.has_openai_usage {
-            let cost = Cost::of(usage, &self.model.model).to_string();
+            let cost = CostFields::for_usage(usage, &self.model.model).to_string();
             let rest = out.split_off(end.saturating_sub(1));
             for part in [cost.as_bytes(), &rest[..]] {
                 out.extend_from_slice(part);
@@ -41,7 +41,7 @@ impl Frames {
                 "\"object\":{},\"model\":{},\"choices\":[],\"usage\":{}}}\n\n",
                 json_answer::chunk_object(self.route),
                 self.model.id_json,
-                usage_report::to_json(&usage, &Cost::of(&usage, &self.model.model)),
+                usage_report::to_json(&usage, &CostFields::for_usage(&usage, &self.model.model)),
             );
             out.extend_from_slice(rest.as_bytes());
         }

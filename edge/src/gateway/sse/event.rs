@@ -6,14 +6,14 @@ use memchr::memchr2;
 
 /// The state of a search for the end of an event.
 #[derive(Debug, Clone, Copy, Default)]
-pub(in crate::gateway) struct Search {
+pub(in crate::gateway) struct EventSearch {
     /// The start of the current line.
     line: usize,
     /// The end of the bytes searched so far.
     at: usize,
 }
 
-impl Search {
+impl EventSearch {
     /// Returns the length of the first event in `text`, including its empty line, or `None` if its end has not arrived.
     /// Lines end in LF, CR LF or CR. Calling it again for the same event continues the search.
     pub(in crate::gateway) fn end_of_event(&mut self, text: &[u8]) -> Option<usize> {
@@ -41,8 +41,8 @@ impl Search {
     }
 }
 
-pub(super) struct Event {
-    pub(super) data: Data,
+pub(super) struct SseEvent {
+    pub(super) data: EventData,
     pub(super) is_error: bool,
     /// Whether every line is a comment or a standard event field.
     pub(super) is_valid: bool,
@@ -51,7 +51,7 @@ pub(super) struct Event {
     pub(super) is_odd: bool,
 }
 
-pub(super) enum Data {
+pub(super) enum EventData {
     /// No data, or only spaces; the event may be a comment.
     None,
     /// The usual single line: the position of its value in the event.
@@ -60,7 +60,7 @@ pub(super) enum Data {
     Lines(Vec<u8>),
 }
 
-impl Data {
+impl EventData {
     pub(super) fn bytes<'d>(&'d self, event: &'d [u8]) -> &'d [u8] {
         match self {
             Self::None => &[],
@@ -70,9 +70,9 @@ impl Data {
     }
 }
 
-impl Event {
+impl SseEvent {
     pub(super) fn parse(event: &[u8]) -> Self {
-        let mut parsed = Self { data: Data::None, is_error: false, is_valid: true, is_odd: false };
+        let mut parsed = Self { data: EventData::None, is_error: false, is_valid: true, is_odd: false };
         let mut start = 0;
         while start < event.len() {
             let rest = event.get(start..).unwrap_or_default();
@@ -101,14 +101,14 @@ impl Event {
             self.is_odd = true;
             return;
         }
-        self.data = match std::mem::replace(&mut self.data, Data::None) {
-            Data::None => Data::Line(span),
-            Data::Line(first) => Data::Lines([event.get(first).unwrap_or_default(), b" ", value].concat()),
-            Data::Lines(mut lines) => {
+        self.data = match std::mem::replace(&mut self.data, EventData::None) {
+            EventData::None => EventData::Line(span),
+            EventData::Line(first) => EventData::Lines([event.get(first).unwrap_or_default(), b" ", value].concat()),
+            EventData::Lines(mut lines) => {
                 // The standard joins lines with a line feed, which is equivalent to a space in JSON.
                 lines.push(b' ');
                 lines.extend_from_slice(value);
-                Data::Lines(lines)
+                EventData::Lines(lines)
             }
         };
     }

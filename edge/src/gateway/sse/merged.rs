@@ -2,7 +2,7 @@
 
 use super::{
     super::{json, json_answer},
-    event::{Data, Event, Search},
+    event::{EventData, EventSearch, SseEvent},
 };
 use crate::limits;
 
@@ -17,13 +17,13 @@ pub(in crate::gateway) struct MergeError;
 /// The merged frames of a stream. The pieces in each choice's `delta` are joined into its `message`, and those of a
 /// legacy completion's `text` into one. For everything else, the last value that is not null counts.
 #[derive(Debug, Default)]
-pub(in crate::gateway) struct Merged {
-    answer: Object,
-    size: Size,
+pub(in crate::gateway) struct MergedAnswer {
+    answer: MergedObject,
+    size: MergeSize,
 }
 
 #[derive(Debug, Default)]
-struct Size {
+struct MergeSize {
     /// The number of fields and list elements.
     fields: usize,
     /// The bytes of names and values.
@@ -32,20 +32,20 @@ struct Size {
 
 /// An object with its fields in order of arrival.
 #[derive(Debug, Default)]
-struct Object(Vec<(Vec<u8>, Node)>);
+struct MergedObject(Vec<(Vec<u8>, MergedValue)>);
 
 #[derive(Debug)]
-enum Node {
+enum MergedValue {
     /// A JSON text.
     Text(Vec<u8>),
-    Object(Object),
+    Object(MergedObject),
     /// Objects identified by their field `index`, to which pieces belong.
-    List(Vec<(u64, Object)>),
+    List(Vec<(u64, MergedObject)>),
 }
 
 /// The position of an object in a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum FramePlace {
     Frame,
     Choice,
     /// In a choice's `delta` or `logprobs`.
@@ -53,26 +53,26 @@ enum Place {
     Other,
 }
 
-impl Merged {
+impl MergedAnswer {
     /// Adds complete events, as [`Frames`](super::Frames) writes them.
     pub(in crate::gateway) fn add(&mut self, events: &[u8]) -> Result<(), MergeError> {
         let mut rest = events;
         while !rest.is_empty() {
             // The last event may end in a CR, which the search takes for half of a line ending.
-            let len = Search::default().end_of_event(rest).unwrap_or(rest.len());
+            let len = EventSearch::default().end_of_event(rest).unwrap_or(rest.len());
             let (event, others) = rest.split_at_checked(len).unwrap_or((rest, &[]));
             rest = others;
             let lines;
-            let frame = match Event::parse(event).data {
-                Data::None => continue,
-                Data::Line(span) => event.get(span).unwrap_or_default(),
-                Data::Lines(joined) => {
+            let frame = match SseEvent::parse(event).data {
+                EventData::None => continue,
+                EventData::Line(span) => event.get(span).unwrap_or_default(),
+                EventData::Lines(joined) => {
                     lines = joined;
                     &lines
                 }
             };
             if frame.trim_ascii() != b"[DONE]" {
-                self.answer.merge(frame, Place::Frame, &mut self.size)?;
+                self.answer.merge(frame, FramePlace::Frame, &mut self.size)?;
             }
         }
         Ok(())
@@ -84,66 +84,67 @@ impl Merged {
 
     pub(in crate::gateway) fn into_answer(self) -> Vec<u8> {
         let mut out = Vec::new();
-        self.answer.write(Place::Frame, &mut out);
+        self.answer.write(FramePlace::Frame, &mut out);
         out
     }
 }
 
-impl Object {
-    fn merge(&mut self, text: &[u8], place: Place, size: &mut Size) -> Result<(), MergeError> {
+impl MergedObject {
+    fn merge(&mut self, text: &[u8], place: FramePlace, size: &mut MergeSize) -> Result<(), MergeError> {
         for field in json::fields(text) {
             let field = field.map_err(|_| MergeError)?;
             let value = text.get(field.value.clone()).unwrap_or_default();
             let name = field.name();
             let inner = match (place, &*name) {
-                (Place::Frame, b"choices") => Place::Choice,
-                (Place::Choice, b"delta" | b"logprobs") | (Place::Delta, _) => Place::Delta,
-                _ => Place::Other,
+                (FramePlace::Frame, b"choices") => FramePlace::Choice,
+                (FramePlace::Choice, b"delta" | b"logprobs") | (FramePlace::Delta, _) => FramePlace::Delta,
+                _ => FramePlace::Other,
             };
             let known = self.0.iter().position(|(known, _)| **known == *name);
-            let is_whole = place == Place::Delta && WHOLE.contains(&&*name);
+            let is_whole = place == FramePlace::Delta && WHOLE.contains(&&*name);
             if is_whole && known.is_some() && value == b"\"\"" {
                 continue;
             }
             let at = known.unwrap_or(self.0.len());
             if known.is_none() {
                 size.count_one()?;
-                let node = Node::Text(b"null".to_vec());
+                let node = MergedValue::Text(b"null".to_vec());
                 size.bytes += name.len() + node.text_len();
                 self.0.push((name.to_vec(), node));
             }
             if let Some((_, node)) = self.0.get_mut(at) {
-                let is_pieces = place == Place::Delta && !is_whole || place == Place::Choice && *name == *b"text";
+                let is_pieces =
+                    place == FramePlace::Delta && !is_whole || place == FramePlace::Choice && *name == *b"text";
                 node.merge(value, is_pieces, inner, size)?;
             }
         }
         Ok(())
     }
 
-    fn write(&self, place: Place, out: &mut Vec<u8>) {
+    fn write(&self, place: FramePlace, out: &mut Vec<u8>) {
         out.push(b'{');
         for (at, (name, node)) in self.0.iter().enumerate() {
             if at > 0 {
                 out.push(b',');
             }
             let (name, inner) = match (place, name.as_slice()) {
-                (Place::Frame, b"choices") => (name.as_slice(), Place::Choice),
-                (Place::Choice, b"delta") => (&b"message"[..], Place::Other),
-                (_, name) => (name, Place::Other),
+                (FramePlace::Frame, b"choices") => (name.as_slice(), FramePlace::Choice),
+                (FramePlace::Choice, b"delta") => (&b"message"[..], FramePlace::Other),
+                (_, name) => (name, FramePlace::Other),
             };
             out.extend_from_slice(serde_json::Value::from(String::from_utf8_lossy(name)).to_string().as_bytes());
             out.push(b':');
             match node {
-                Node::Text(text)
-                    if place == Place::Frame
+                MergedValue::Text(text)
+                    if place == FramePlace::Frame
                         && name == b"object"
                         && text != json_answer::TEXT_COMPLETION.as_bytes() =>
                 {
                     out.extend_from_slice(b"\"chat.completion\"");
                 }
-                Node::Text(text) => out.extend_from_slice(text),
-                Node::Object(object) => object.write(inner, out),
-                Node::List(list) => {
+                MergedValue::Text(text) => out.extend_from_slice(text),
+                MergedValue::Object(object) => object.write(inner, out),
+                MergedValue::List(list) => {
                     out.push(b'[');
                     for (at, (_, object)) in list.iter().enumerate() {
                         if at > 0 {
@@ -159,26 +160,32 @@ impl Object {
     }
 }
 
-impl Node {
+impl MergedValue {
     fn text_len(&self) -> usize {
         if let Self::Text(text) = self { text.len() } else { 0 }
     }
 
     /// Merges a value. `is_pieces` is whether strings and arrays are pieces of a longer one.
-    fn merge(&mut self, value: &[u8], is_pieces: bool, inner: Place, size: &mut Size) -> Result<(), MergeError> {
+    fn merge(
+        &mut self,
+        value: &[u8],
+        is_pieces: bool,
+        inner: FramePlace,
+        size: &mut MergeSize,
+    ) -> Result<(), MergeError> {
         if value == b"null" {
             return Ok(());
         }
         if value.starts_with(b"{") {
             if !matches!(self, Self::Object(_)) {
-                *self = Self::Object(Object::default());
+                *self = Self::Object(MergedObject::default());
             }
             if let Self::Object(object) = self {
                 return object.merge(value, inner, size);
             }
         }
-        let elements = || json::elements(value).into_iter().flatten();
-        let is_list = inner == Place::Choice || elements().next().is_some_and(|first| index(first).is_some());
+        let elements = || json::array_elements(value).into_iter().flatten();
+        let is_list = inner == FramePlace::Choice || elements().next().is_some_and(|first| index(first).is_some());
         if value.starts_with(b"[") && is_list {
             if !matches!(self, Self::List(_)) {
                 *self = Self::List(Vec::new());
@@ -190,7 +197,7 @@ impl Node {
                     let at = known.unwrap_or(list.len());
                     if known.is_none() {
                         size.count_one()?;
-                        list.push((index, Object::default()));
+                        list.push((index, MergedObject::default()));
                     }
                     if let Some((_, object)) = list.get_mut(at) {
                         object.merge(element, inner, size)?;
@@ -210,7 +217,7 @@ impl Node {
     }
 }
 
-impl Size {
+impl MergeSize {
     /// Counts a field or a list element.
     fn count_one(&mut self) -> Result<(), MergeError> {
         self.fields += 1;
@@ -232,7 +239,7 @@ fn append(text: &mut Vec<u8>, value: &[u8]) {
         *text = value.to_vec();
         return;
     }
-    let is_empty = |array: &[u8]| json::elements(array).is_some_and(|mut all| all.next().is_none());
+    let is_empty = |array: &[u8]| json::array_elements(array).is_some_and(|mut all| all.next().is_none());
     let needs_comma = is_array && !is_empty(text) && !is_empty(value);
     text.pop();
     if needs_comma {
@@ -248,7 +255,7 @@ mod tests {
     use super::*;
 
     fn merged(frames: &[Value]) -> Value {
-        let mut merged = Merged::default();
+        let mut merged = MergedAnswer::default();
         for frame in frames {
             merged.add(format!("data: {frame}\n\n").as_bytes()).unwrap();
         }
@@ -334,7 +341,7 @@ mod tests {
 
     #[test]
     fn bytes_are_counted_once() {
-        let mut merged = Merged::default();
+        let mut merged = MergedAnswer::default();
         for content in ["a", "bc"] {
             let choices = json!([{ "delta": { "content": content } }]);
             let frame = json!({ "id": "c", "usage": { "completion_tokens": 1 }, "choices": choices });
@@ -350,8 +357,8 @@ mod tests {
     fn fields_are_bounded() {
         let fields: Vec<_> = (0..=limits::MERGED_FIELDS).map(|name| format!("\"{name}\":1")).collect();
         let frame = format!("data: {{{}}}\n\n", fields.join(","));
-        assert_eq!(Merged::default().add(frame.as_bytes()), Err(MergeError));
+        assert_eq!(MergedAnswer::default().add(frame.as_bytes()), Err(MergeError));
         let frame = format!("data: {{\"choices\":[{{}}{}]}}\n\n", ",{}".repeat(limits::MERGED_FIELDS));
-        assert_eq!(Merged::default().add(frame.as_bytes()), Err(MergeError));
+        assert_eq!(MergedAnswer::default().add(frame.as_bytes()), Err(MergeError));
     }
 }

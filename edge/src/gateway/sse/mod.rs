@@ -20,20 +20,21 @@ use config::models::ModelRoute;
 use domain::usage::Ending;
 
 pub(super) use self::{
-    answer::AnswerFrames, error::StreamError, event::Search, merged::Merged, native::NativeFrames, payloads::payloads,
+    answer::AnswerFrames, error::StreamError, event::EventSearch, merged::MergedAnswer, native::NativeFrames,
+    payloads::payloads,
 };
 use self::{
-    event::{Data, Event},
+    event::{EventData, SseEvent},
     reports::ChoiceReports,
-    split::Splitter,
+    split::EventSplitter,
 };
 use super::{
     dialect,
-    error::Report,
+    error::ErrorReport,
     json, json_answer,
-    meter::Usage,
+    meter::TokenUsage,
     models::ServedModel,
-    usage_report::{self, Cost, Expected},
+    usage_report::{self, CostFields, ExpectedUsage},
 };
 use crate::{limits, metrics};
 
@@ -42,21 +43,21 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Whether a stream is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Progress {
+pub(super) enum StreamProgress {
     Ongoing,
     /// The last frame has arrived. Anything that follows is ignored.
     Complete,
 }
 
 /// Reads the events of one stream and rewrites them for the client.
-pub(super) struct Frames {
+pub(super) struct ChatFrames {
     model: Arc<ServedModel>,
-    expected: Expected,
+    expected: ExpectedUsage,
     route: ModelRoute,
-    events: Splitter,
+    events: EventSplitter,
     has_begun: bool,
     /// The largest usage reported so far.
-    usage: Option<Usage>,
+    usage: Option<TokenUsage>,
     /// Whether `usage` covers the whole answer.
     is_usage_final: bool,
     /// The usage reported in frames that also have choices.
@@ -71,7 +72,7 @@ pub(super) struct Frames {
     /// How the most recently ended choice ended.
     ending: Option<Ending>,
     /// The report in the first frame that is no part of a completion.
-    left_out_report: Option<Report>,
+    left_out_report: Option<ErrorReport>,
     /// The `id` and `created` of the first frame, for a frame that the gateway adds.
     identity: Option<Vec<u8>>,
     last: LastFrame,
@@ -86,13 +87,13 @@ struct LastFrame {
     is_closing: bool,
 }
 
-impl Frames {
-    pub(super) fn new(model: Arc<ServedModel>, expected: Expected) -> Self {
+impl ChatFrames {
+    pub(super) fn new(model: Arc<ServedModel>, expected: ExpectedUsage) -> Self {
         Self {
             model,
             expected,
             route: ModelRoute::Chat,
-            events: Splitter::default(),
+            events: EventSplitter::default(),
             has_begun: false,
             usage: None,
             is_usage_final: false,
@@ -115,7 +116,7 @@ impl Frames {
     }
 
     /// Reads the next bytes, split anywhere, and appends the events that they complete to `out`.
-    pub(super) fn push(&mut self, chunk: &[u8], out: &mut BytesMut) -> Result<Progress, StreamError> {
+    pub(super) fn push(&mut self, chunk: &[u8], out: &mut BytesMut) -> Result<StreamProgress, StreamError> {
         let mut events = std::mem::take(&mut self.events);
         let progress = events.push(chunk, limits::FRAME_BYTES, |event| self.process(event, out));
         self.events = events;
@@ -126,39 +127,39 @@ impl Frames {
     pub(super) fn end(&mut self, out: &mut BytesMut) -> Result<(), StreamError> {
         let mut events = std::mem::take(&mut self.events);
         if let Some(progress) = events.finish(|event| self.process(event, out))
-            && progress? == Progress::Complete
+            && progress? == StreamProgress::Complete
         {
             return Ok(());
         }
-        if !self.last.is_closing || self.may_be_of_one_choice() {
+        if !self.last.is_closing || self.may_cover_one_choice() {
             return Err(StreamError::CutOff);
         }
         self.close(out)
     }
 
-    pub(super) fn usage(&self) -> Usage {
+    pub(super) fn usage(&self) -> TokenUsage {
         let words = self.estimated_completion.max(self.with_choices.min(1));
         let Some(reported) = &self.usage else { return self.expected.estimate(words) };
         // The model has written words although the report counts no tokens.
         if reported.completion == 0 && self.has_words() {
-            return self.expected.estimate_beside(reported, words);
+            return self.expected.estimate_with_prompt(reported, words);
         }
         let summed = self.reports.sum();
-        if self.may_be_of_one_choice() && !self.reports.are_of_all(reported, words, self.with_words) {
-            return self.expected.estimate_beside(reported, summed);
+        if self.may_cover_one_choice() && !self.reports.covers_all_choices(reported, words, self.with_words) {
+            return self.expected.estimate_with_prompt(reported, summed);
         }
         *reported
     }
 
     /// Returns whether the reported usage may cover only one of several choices, each with its own report.
-    fn may_be_of_one_choice(&self) -> bool {
+    fn may_cover_one_choice(&self) -> bool {
         self.expected.choices > 1 && self.reports.count() > 1 && !self.is_usage_final
     }
 
     /// Returns the usage of a stream that broke off, which is exact if all of it was reported before.
-    pub(super) fn usage_so_far(&self) -> Usage {
+    pub(super) fn usage_so_far(&self) -> TokenUsage {
         let usage = self.usage();
-        Usage { is_estimated: usage.is_estimated || !self.is_usage_final, ..usage }
+        TokenUsage { is_estimated: usage.is_estimated || !self.is_usage_final, ..usage }
     }
 
     pub(super) fn ending(&self) -> Ending {
@@ -187,11 +188,11 @@ impl Frames {
                 frames = self.left_out,
                 "frames of a stream were no part of a completion, and were left out"
             );
-            metrics::frames_left_out(provider, self.left_out);
+            metrics::frames_dropped(provider, self.left_out);
         }
     }
 
-    fn process(&mut self, event: &[u8], out: &mut BytesMut) -> Result<Progress, StreamError> {
+    fn process(&mut self, event: &[u8], out: &mut BytesMut) -> Result<StreamProgress, StreamError> {
         let before = out.len();
         let processed = self.process_event(event, out);
         if processed.is_err() {
@@ -201,13 +202,13 @@ impl Frames {
         processed
     }
 
-    fn process_event(&mut self, event: &[u8], out: &mut BytesMut) -> Result<Progress, StreamError> {
+    fn process_event(&mut self, event: &[u8], out: &mut BytesMut) -> Result<StreamProgress, StreamError> {
         let event = match event.strip_prefix(BYTE_ORDER_MARK) {
             Some(event) if !self.has_begun => event,
             _ => event,
         };
         self.has_begun = true;
-        let mut parsed = Event::parse(event);
+        let mut parsed = SseEvent::parse(event);
         if parsed.is_error {
             return Err(StreamError::Reported(self.report(parsed.data.bytes(event))));
         }
@@ -215,11 +216,11 @@ impl Frames {
         if !parsed.is_valid {
             return Err(StreamError::NoEvent(self.report(event)));
         }
-        let has_data = !matches!(parsed.data, Data::None);
+        let has_data = !matches!(parsed.data, EventData::None);
         let cleaned;
         let event = if parsed.is_odd || !has_data {
             cleaned = event::without_odd_lines(event, has_data);
-            parsed = Event::parse(&cleaned);
+            parsed = SseEvent::parse(&cleaned);
             &cleaned[..]
         } else {
             event
@@ -227,19 +228,19 @@ impl Frames {
         let before = out.len();
         let lines;
         let (payload, span) = match parsed.data {
-            Data::None => {
+            EventData::None => {
                 out.extend_from_slice(event);
-                return Ok(Progress::Ongoing);
+                return Ok(StreamProgress::Ongoing);
             }
-            Data::Line(span) => (event.get(span.clone()).unwrap_or_default(), Some(span)),
-            Data::Lines(joined) => {
+            EventData::Line(span) => (event.get(span.clone()).unwrap_or_default(), Some(span)),
+            EventData::Lines(joined) => {
                 lines = joined;
                 (&lines[..], None)
             }
         };
         if payload.trim_ascii() == b"[DONE]" {
             self.close(out)?;
-            return Ok(Progress::Complete);
+            return Ok(StreamProgress::Complete);
         }
         let (head, tail) = match span {
             Some(Range { start, end }) => (event.get(..start), event.get(end..)),
@@ -255,12 +256,12 @@ impl Frames {
             self.left_out += 1;
             out.truncate(before);
         }
-        Ok(Progress::Ongoing)
+        Ok(StreamProgress::Ongoing)
     }
 
     /// Parses a provider's error. After the first words the report is not used.
-    fn report(&self, body: &[u8]) -> Report {
-        if self.has_words() { Report::NONE } else { Report::of(body) }
+    fn report(&self, body: &[u8]) -> ErrorReport {
+        if self.has_words() { ErrorReport::NONE } else { ErrorReport::parse(body) }
     }
 
     /// Rewrites a frame. Returns whether it passes as part of a completion. Anything else that a provider sends is most
@@ -283,28 +284,29 @@ impl Frames {
                 }
                 b"usage" => {
                     let places = &self.model.model.provider.usage;
-                    let reported = usage_report::read(part(field.value.clone()), places, self.expected.images);
+                    let reported =
+                        usage_report::parse_provider_usage(part(field.value.clone()), places, self.expected.images);
                     has_usage = reported.is_some();
                     if let Some(reported) = &reported {
                         if self.model.model.provider.has_openai_usage {
                             out.extend_from_slice(part(written..field.value.end));
                         } else {
                             // In the client's format, including everything reported before.
-                            let all = usage_report::later(self.usage, Some(*reported)).unwrap_or(*reported);
-                            let cost = Cost::of(&all, &self.model.model);
+                            let all = usage_report::merge_reports(self.usage, Some(*reported)).unwrap_or(*reported);
+                            let cost = CostFields::for_usage(&all, &self.model.model);
                             out.extend_from_slice(part(written..field.value.start));
                             out.extend_from_slice(usage_report::to_json(&all, &cost).as_bytes());
                         }
                         written = field.value.end;
                         usage_end = out.len();
                     }
-                    usage = usage_report::later(usage, reported);
+                    usage = usage_report::merge_reports(usage, reported);
                 }
                 b"choices" => {
                     choices = Some(part(field.value.clone()));
                     let flat = match self.route {
-                        ModelRoute::Completions => dialect::as_text(part(field.value.clone())),
-                        _ => dialect::flattened(part(field.value.clone())),
+                        ModelRoute::Completions => dialect::to_text_choices(part(field.value.clone())),
+                        _ => dialect::flatten_choices(part(field.value.clone())),
                     };
                     if let Some(flat) = flat {
                         out.extend_from_slice(part(written..field.value.start));
@@ -315,7 +317,7 @@ impl Frames {
                 b"error" if part(field.value.clone()) != b"null" => {
                     return Err(StreamError::Reported(self.report(frame)));
                 }
-                b"object" if &*json::string(part(field.value.clone())) == b"error" => {
+                b"object" if &*json::decode_string_or_empty(part(field.value.clone())) == b"error" => {
                     return Err(StreamError::Reported(self.report(frame)));
                 }
                 b"object" if self.route == ModelRoute::Completions => {
@@ -344,10 +346,10 @@ impl Frames {
             let ending = if word_bytes > 0 {
                 self.with_words += 1;
                 self.estimated_completion += usage_report::estimate_tokens(word_bytes);
-                usage_report::ending_of_frame(choices)
+                usage_report::frame_ending(choices)
             } else {
                 self.is_filtered |= usage_report::is_filtered(choices);
-                usage_report::ending(choices)
+                usage_report::last_finish_reason(choices)
             };
             self.ending = ending.or(self.ending);
             if self.expected.choices > 1
@@ -356,12 +358,13 @@ impl Frames {
                 self.reports.add(choices, usage);
             }
         }
-        let is_closing = usage.is_some() && choices.is_none_or(|choices| usage_report::ending(choices).is_some());
+        let is_closing =
+            usage.is_some() && choices.is_none_or(|choices| usage_report::last_finish_reason(choices).is_some());
         self.last = LastFrame { has_usage, is_closing };
         // With several choices, each one ends by itself.
         self.is_usage_final |= is_closing && (choices.is_none() || self.expected.choices == 1);
         // Some providers report a running total in every frame, so the largest report counts, never the sum.
-        self.usage = usage_report::later(self.usage.take(), usage);
+        self.usage = usage_report::merge_reports(self.usage.take(), usage);
         if is_closing
             && has_usage
             && let Some(usage) = &self.usage

@@ -9,23 +9,23 @@ use domain::usage::Ending;
 
 use super::{
     super::{
-        error::Report,
-        formats::{Api, NativeAnswer, NativeUsage, native_ending, native_word_bytes},
+        error::ErrorReport,
+        formats::{CompletionApi, NativeAnswer, NativeUsage, native_ending, native_word_bytes},
         json,
-        meter::Usage,
-        usage_report::{self, Expected},
+        meter::TokenUsage,
+        usage_report::{self, ExpectedUsage},
     },
-    Progress, StreamError,
-    event::{Data, Event},
-    split::Splitter,
+    StreamError, StreamProgress,
+    event::{EventData, SseEvent},
+    split::EventSplitter,
 };
 use crate::limits;
 
 /// Reads the events of one stream in its own format.
 pub(in crate::gateway) struct NativeFrames {
     answer: Arc<NativeAnswer>,
-    expected: Expected,
-    events: Splitter,
+    expected: ExpectedUsage,
+    events: EventSplitter,
     usage: NativeUsage,
     words: usize,
     ending: Option<Ending>,
@@ -33,13 +33,13 @@ pub(in crate::gateway) struct NativeFrames {
 }
 
 impl NativeFrames {
-    pub(in crate::gateway) fn new(answer: Arc<NativeAnswer>, expected: Expected) -> Self {
-        let (events, usage) = (Splitter::default(), NativeUsage::default());
+    pub(in crate::gateway) fn new(answer: Arc<NativeAnswer>, expected: ExpectedUsage) -> Self {
+        let (events, usage) = (EventSplitter::default(), NativeUsage::default());
         Self { answer, expected, events, usage, words: 0, ending: None, is_complete: false }
     }
 
     /// Reads the next bytes, split anywhere, and appends the events that they complete to `out`.
-    pub(in crate::gateway) fn push(&mut self, chunk: &[u8], out: &mut BytesMut) -> Result<Progress, StreamError> {
+    pub(in crate::gateway) fn push(&mut self, chunk: &[u8], out: &mut BytesMut) -> Result<StreamProgress, StreamError> {
         let mut events = std::mem::take(&mut self.events);
         let progress = events.push(chunk, limits::NATIVE_EVENT_BYTES, |event| self.process(event, out));
         self.events = events;
@@ -55,18 +55,18 @@ impl NativeFrames {
         if self.is_complete { Ok(()) } else { Err(StreamError::CutOff) }
     }
 
-    pub(in crate::gateway) fn usage(&self) -> Usage {
+    pub(in crate::gateway) fn usage(&self) -> TokenUsage {
         self.usage.or_estimate(self.answer.api, self.words, &self.expected)
     }
 
     /// Returns the usage of a stream that broke off, where reports before the end may be partial.
-    pub(in crate::gateway) fn usage_so_far(&self) -> Usage {
+    pub(in crate::gateway) fn usage_so_far(&self) -> TokenUsage {
         let usage = self.usage();
         if self.is_complete {
             return usage;
         }
         let words = usage_report::estimate_tokens(self.words).min(self.expected.completion);
-        Usage { completion: usage.completion.max(words), is_estimated: true, ..usage }
+        TokenUsage { completion: usage.completion.max(words), is_estimated: true, ..usage }
     }
 
     pub(in crate::gateway) fn ending(&self) -> Ending {
@@ -83,8 +83,8 @@ impl NativeFrames {
             && (self.has_words() || self.is_complete)
     }
 
-    fn process(&mut self, event: &[u8], out: &mut BytesMut) -> Result<Progress, StreamError> {
-        let parsed = Event::parse(event);
+    fn process(&mut self, event: &[u8], out: &mut BytesMut) -> Result<StreamProgress, StreamError> {
+        let parsed = SseEvent::parse(event);
         if parsed.is_error {
             return Err(StreamError::Reported(self.report(parsed.data.bytes(event))));
         }
@@ -93,12 +93,12 @@ impl NativeFrames {
         }
         let joined;
         let (data, span) = match parsed.data {
-            Data::None => {
+            EventData::None => {
                 out.extend_from_slice(event);
-                return Ok(Progress::Ongoing);
+                return Ok(StreamProgress::Ongoing);
             }
-            Data::Line(span) => (event.get(span.clone()).unwrap_or_default(), Some(span)),
-            Data::Lines(lines) => {
+            EventData::Line(span) => (event.get(span.clone()).unwrap_or_default(), Some(span)),
+            EventData::Lines(lines) => {
                 joined = lines;
                 (&joined[..], None)
             }
@@ -123,23 +123,23 @@ impl NativeFrames {
         out.extend_from_slice(tail);
         if read.is_last {
             self.is_complete = true;
-            return Ok(Progress::Complete);
+            return Ok(StreamProgress::Complete);
         }
-        Ok(Progress::Ongoing)
+        Ok(StreamProgress::Ongoing)
     }
 
-    fn read(&mut self, data: &[u8]) -> Result<Read, StreamError> {
+    fn read(&mut self, data: &[u8]) -> Result<EventSummary, StreamError> {
         let part = |range: Range<usize>| data.get(range).unwrap_or_default();
         let (mut kind, mut object, mut number) = (Vec::new(), None, None);
         for field in json::fields(data) {
             let field = field?;
             match &*field.name() {
-                b"type" => kind = json::string(part(field.value)).into_owned(),
+                b"type" => kind = json::decode_string_or_empty(part(field.value)).into_owned(),
                 b"response" | b"message" if part(field.value.clone()).starts_with(b"{") => object = Some(field.value),
                 b"usage" => self.usage.add(part(field.value)),
                 b"delta" => {
                     let delta = part(field.value);
-                    self.words += words_of(delta);
+                    self.words += count_word_bytes(delta);
                     self.ending = native_ending(delta).or(self.ending);
                 }
                 b"sequence_number" => number = Some(part(field.value)),
@@ -161,31 +161,31 @@ impl NativeFrames {
                 }
             }
         }
-        self.answer.learn(number, id);
+        self.answer.record_event(number, id);
         let is_last = match (self.answer.api, &kind[..]) {
-            (Api::Responses, b"response.failed" | b"error") | (Api::Messages, b"error") => {
+            (CompletionApi::Responses, b"response.failed" | b"error") | (CompletionApi::Messages, b"error") => {
                 return Err(StreamError::Reported(self.report(data)));
             }
-            (Api::Responses, b"response.completed" | b"response.incomplete") => true,
-            (Api::Messages, kind) => kind == b"message_stop",
+            (CompletionApi::Responses, b"response.completed" | b"response.incomplete") => true,
+            (CompletionApi::Messages, kind) => kind == b"message_stop",
             _ => false,
         };
-        Ok(Read { model, is_last })
+        Ok(EventSummary { model, is_last })
     }
 
     /// Parses a provider's error. After the first words the report is not used.
-    fn report(&self, body: &[u8]) -> Report {
-        if self.has_words() { Report::NONE } else { Report::of(body) }
+    fn report(&self, body: &[u8]) -> ErrorReport {
+        if self.has_words() { ErrorReport::NONE } else { ErrorReport::parse(body) }
     }
 }
 
 /// The relevant parts of an event's data.
-struct Read {
+struct EventSummary {
     model: Option<Range<usize>>,
     is_last: bool,
 }
 
 /// Counts the bytes of the words in a delta: a string, or an object with one.
-fn words_of(delta: &[u8]) -> usize {
+fn count_word_bytes(delta: &[u8]) -> usize {
     if delta.starts_with(b"\"") { delta.len().saturating_sub(2) } else { native_word_bytes(delta) }
 }

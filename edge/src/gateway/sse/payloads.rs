@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::event::{Data, Event, Search};
+use super::event::{EventData, EventSearch, SseEvent};
 
 /// Iterates over the data of complete events from [`Frames`](super::Frames): frames and `[DONE]`, without comments.
 pub(in crate::gateway) fn payloads(events: &[u8]) -> impl Iterator<Item = Cow<'_, [u8]>> {
@@ -10,13 +10,13 @@ pub(in crate::gateway) fn payloads(events: &[u8]) -> impl Iterator<Item = Cow<'_
     std::iter::from_fn(move || {
         while !rest.is_empty() {
             // The last event may end in a CR, which the search takes for half of a line ending.
-            let len = Search::default().end_of_event(rest).unwrap_or(rest.len());
+            let len = EventSearch::default().end_of_event(rest).unwrap_or(rest.len());
             let (event, others) = rest.split_at_checked(len).unwrap_or((rest, &[]));
             rest = others;
-            match Event::parse(event).data {
-                Data::None => {}
-                Data::Line(span) => return Some(Cow::Borrowed(event.get(span)?)),
-                Data::Lines(joined) => return Some(Cow::Owned(joined)),
+            match SseEvent::parse(event).data {
+                EventData::None => {}
+                EventData::Line(span) => return Some(Cow::Borrowed(event.get(span)?)),
+                EventData::Lines(joined) => return Some(Cow::Owned(joined)),
             }
         }
         None

@@ -3,7 +3,7 @@
 //! Some providers report there the usage of all choices, others that of the frame's choice, like vLLM when asked for
 //! usage in every frame. The reports do not tell which, so both are tracked, and the answer's words decide.
 
-use super::super::{json, meter::Usage, usage_report};
+use super::super::{json, meter::TokenUsage, usage_report};
 use crate::limits;
 
 /// The latest report for each choice.
@@ -11,19 +11,19 @@ use crate::limits;
 pub(super) struct ChoiceReports {
     count: u64,
     /// By the choice's `index`.
-    latest: Vec<(Vec<u8>, Usage)>,
+    latest: Vec<(Vec<u8>, TokenUsage)>,
 }
 
 impl ChoiceReports {
     /// Adds the report of a frame with these choices.
-    pub(super) fn add(&mut self, choices: &[u8], usage: &Usage) {
+    pub(super) fn add(&mut self, choices: &[u8], usage: &TokenUsage) {
         self.count += 1;
-        for choice in json::elements(choices).into_iter().flatten() {
+        for choice in json::array_elements(choices).into_iter().flatten() {
             let index = json::fields(choice).map_while(Result::ok).find(|field| *field.name() == *b"index");
             let index = index.and_then(|field| choice.get(field.value)).unwrap_or_default();
             let known = self.latest.iter_mut().find(|(known, _)| known == index);
             if let Some((_, latest)) = known {
-                *latest = usage_report::later(Some(*latest), Some(*usage)).unwrap_or(*usage);
+                *latest = usage_report::merge_reports(Some(*latest), Some(*usage)).unwrap_or(*usage);
             } else if (self.latest.len() as u64) < limits::TEXT_CHOICES {
                 self.latest.push((index.iter().copied().take(limits::INDEX_BYTES).collect(), *usage));
             }
@@ -41,7 +41,7 @@ impl ChoiceReports {
 
     /// Returns whether the largest report covers all choices, given about `words` tokens in `frames` frames. It then
     /// has at least one token per frame, and is closer to `words` than the sum of the reports.
-    pub(super) fn are_of_all(&self, largest: &Usage, words: u64, frames: u64) -> bool {
+    pub(super) fn covers_all_choices(&self, largest: &TokenUsage, words: u64, frames: u64) -> bool {
         let tokens = largest.completion;
         tokens >= frames && words.abs_diff(tokens) <= self.sum().abs_diff(words)
     }

@@ -2,25 +2,25 @@
 
 use bytes::{Buf as _, BytesMut};
 
-use super::{Progress, Search, StreamError};
+use super::{EventSearch, StreamError, StreamProgress};
 
 /// Splits a stream into events, wherever the pieces are cut. An event that arrives in one piece is not copied.
 #[derive(Default)]
-pub(super) struct Splitter {
+pub(super) struct EventSplitter {
     /// The beginning of an incomplete event.
     pending: BytesMut,
-    search: Search,
+    search: EventSearch,
 }
 
-impl Splitter {
+impl EventSplitter {
     /// Passes each event that `chunk` completes to `read`, until one is the last. Fails with `read`, or beyond `most`
     /// bytes.
     pub(super) fn push(
         &mut self,
         chunk: &[u8],
         most: usize,
-        mut read: impl FnMut(&[u8]) -> Result<Progress, StreamError>,
-    ) -> Result<Progress, StreamError> {
+        mut read: impl FnMut(&[u8]) -> Result<StreamProgress, StreamError>,
+    ) -> Result<StreamProgress, StreamError> {
         if self.pending.is_empty() {
             let (used, progress) = self.split(chunk, &mut read)?;
             self.pending.extend_from_slice(chunk.get(used..).unwrap_or_default());
@@ -37,8 +37,8 @@ impl Splitter {
     /// Passes the incomplete event to `read` as if it had ended. Returns `None` if there is none.
     pub(super) fn finish(
         &mut self,
-        read: impl FnMut(&[u8]) -> Result<Progress, StreamError>,
-    ) -> Option<Result<Progress, StreamError>> {
+        read: impl FnMut(&[u8]) -> Result<StreamProgress, StreamError>,
+    ) -> Option<Result<StreamProgress, StreamError>> {
         (!self.pending.is_empty()).then(|| self.push(b"\n\n", usize::MAX, read))
     }
 
@@ -46,23 +46,23 @@ impl Splitter {
     fn split(
         &mut self,
         text: &[u8],
-        read: &mut impl FnMut(&[u8]) -> Result<Progress, StreamError>,
-    ) -> Result<(usize, Progress), StreamError> {
+        read: &mut impl FnMut(&[u8]) -> Result<StreamProgress, StreamError>,
+    ) -> Result<(usize, StreamProgress), StreamError> {
         let mut start = 0;
         loop {
             let rest = text.get(start..).unwrap_or_default();
-            let Some(len) = self.search.end_of_event(rest) else { return Ok((start, Progress::Ongoing)) };
-            self.search = Search::default();
+            let Some(len) = self.search.end_of_event(rest) else { return Ok((start, StreamProgress::Ongoing)) };
+            self.search = EventSearch::default();
             start += len;
-            if read(rest.get(..len).unwrap_or_default())? == Progress::Complete {
-                return Ok((start, Progress::Complete));
+            if read(rest.get(..len).unwrap_or_default())? == StreamProgress::Complete {
+                return Ok((start, StreamProgress::Complete));
             }
         }
     }
 
-    fn hold(&self, most: usize, progress: Progress) -> Result<Progress, StreamError> {
+    fn hold(&self, most: usize, progress: StreamProgress) -> Result<StreamProgress, StreamError> {
         match progress {
-            Progress::Ongoing if self.pending.len() > most => Err(StreamError::TooLarge),
+            StreamProgress::Ongoing if self.pending.len() > most => Err(StreamError::TooLarge),
             progress => Ok(progress),
         }
     }

@@ -1,10 +1,10 @@
 use super::*;
-use crate::gateway::{error::Complaint, wire::Wire};
+use crate::gateway::{error::RequestComplaint, wire::WireChecks};
 
 /// Returns the output, how the stream ended, and its usage: prompt, completion, and whether it is estimated.
 fn relay<'p>(pieces: impl IntoIterator<Item = &'p [u8]>) -> (String, Result<(), StreamError>, (u64, u64, bool)) {
-    let relayed = Wire::new().unwrap().relay(1, pieces);
-    let Usage { prompt, completion, is_estimated, .. } = relayed.usage;
+    let relayed = WireChecks::new().unwrap().relay(1, pieces);
+    let TokenUsage { prompt, completion, is_estimated, .. } = relayed.usage;
     (String::from_utf8(relayed.out).unwrap(), relayed.end, (prompt, completion, is_estimated))
 }
 
@@ -132,7 +132,7 @@ fn a_providers_error_does_not_reach_the_client() {
         "event: error\ndata: {\"message\":\"secret words\"}",
     ] {
         let (out, end, _) = relay([stream(&[WORD, error, DONE_LINE], "\n").as_bytes()]);
-        assert_eq!((out, end), (renamed(&stream(&[WORD], "\n")), Err(StreamError::Reported(Report::NONE))));
+        assert_eq!((out, end), (renamed(&stream(&[WORD], "\n")), Err(StreamError::Reported(ErrorReport::NONE))));
     }
     let (out, end, _) = relay([stream(&[WORD, "data: secret words"], "\n").as_bytes()]);
     assert_eq!((out, end), (renamed(&stream(&[WORD], "\n")), Err(StreamError::InvalidJson)));
@@ -206,19 +206,19 @@ fn only_the_fields_of_events_pass() {
         ] {
             let (out, end, _) = relay([text.as_bytes()]);
             assert!(!out.contains("secret") && !out.contains("hm"), "{out}");
-            assert_eq!(end, Err(StreamError::NoEvent(Report::NONE)), "{text}");
+            assert_eq!(end, Err(StreamError::NoEvent(ErrorReport::NONE)), "{text}");
         }
     }
     // A comment's text is the provider's too, but no part of its errors.
-    assert_eq!(relay([&b"event: error\n\n"[..]]).1, Err(StreamError::Reported(Report::NONE)));
-    assert_eq!(relay([&b"event: Error \ndata: x\n\n"[..]]).1, Err(StreamError::Reported(Report::NONE)));
+    assert_eq!(relay([&b"event: error\n\n"[..]]).1, Err(StreamError::Reported(ErrorReport::NONE)));
+    assert_eq!(relay([&b"event: Error \ndata: x\n\n"[..]]).1, Err(StreamError::Reported(ErrorReport::NONE)));
 }
 
 #[test]
 fn what_an_error_before_the_first_word_complains_of_is_known() {
     let role = r#"data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}"#;
     let long = r#""message":"This model's maximum context length is 5 tokens.""#;
-    let report = |complaint, status| Report { complaint: Some(complaint), status };
+    let report = |complaint, status| ErrorReport { complaint: Some(complaint), status };
     for (error, status) in [
         (format!(r#"data: {{"error":{{{long},"code":400}}}}"#), Some(400)),
         (format!(r#"data: {{"object":"error",{long}}}"#), None),
@@ -226,17 +226,17 @@ fn what_an_error_before_the_first_word_complains_of_is_known() {
     ] {
         for before in [&[][..], &[role], &[": hm", role]] {
             let text = stream(&[before, &[&error, DONE_LINE]].concat(), "\n");
-            let reported = Err(StreamError::Reported(report(Complaint::ContextLength, status)));
+            let reported = Err(StreamError::Reported(report(RequestComplaint::ContextLength, status)));
             assert_eq!(relay([text.as_bytes()]).1, reported, "{text}");
         }
         let text = stream(&[WORD, &error, DONE_LINE], "\n");
-        assert_eq!(relay([text.as_bytes()]).1, Err(StreamError::Reported(Report::NONE)), "{text}");
+        assert_eq!(relay([text.as_bytes()]).1, Err(StreamError::Reported(ErrorReport::NONE)), "{text}");
     }
     // Bare, and as a frame that is not part of a completion.
     let bare = stream(&[&format!("{{{long}}}")], "\n");
-    assert_eq!(relay([bare.as_bytes()]).1, Err(StreamError::NoEvent(report(Complaint::ContextLength, None))));
+    assert_eq!(relay([bare.as_bytes()]).1, Err(StreamError::NoEvent(report(RequestComplaint::ContextLength, None))));
     let odd = stream(&[&format!("data: {{{long}}}"), DONE_LINE], "\n");
-    assert_eq!(relay([odd.as_bytes()]).1, Err(StreamError::Reported(report(Complaint::ContextLength, None))));
+    assert_eq!(relay([odd.as_bytes()]).1, Err(StreamError::Reported(report(RequestComplaint::ContextLength, None))));
 }
 
 #[test]
@@ -295,16 +295,16 @@ fn the_usage_of_all_choices_is_not_added_up() {
     };
     // The same total three times; a running total; and 7 tokens each.
     for (last, completion, is_estimated) in [([21; 3], 21, false), ([7, 14, 21], 21, false), ([7; 3], 21, true)] {
-        let relayed = Wire::new().unwrap().relay(3, [pieces(last).as_bytes()]);
+        let relayed = WireChecks::new().unwrap().relay(3, [pieces(last).as_bytes()]);
         assert_eq!(
             (relayed.end, relayed.usage),
-            (Ok(()), Usage { is_estimated, ..Usage::reported(3, completion) }),
+            (Ok(()), TokenUsage { is_estimated, ..TokenUsage::reported(3, completion) }),
             "{last:?}"
         );
     }
     // Without reports, frames without words have no tokens.
     let silent = pieces([21; 3]).replace(&usage(21), "null");
-    assert_eq!(Wire::new().unwrap().relay(3, [silent.as_bytes()]).usage, Usage::estimated(7, 21));
+    assert_eq!(WireChecks::new().unwrap().relay(3, [silent.as_bytes()]).usage, TokenUsage::estimated(7, 21));
 }
 
 /// vLLM can report the usage of a choice with each of its pieces.
@@ -321,9 +321,10 @@ fn the_usage_of_one_of_several_choices_is_not_taken_for_all() {
     let pieces = [frame(0, 10, "null"), frame(1, 10, "null"), frame(0, 20, "null"), frame(1, 20, "\"stop\"")];
     let of = |choices: u64, last: &[&str]| {
         let events: Vec<&str> = pieces.iter().map(String::as_str).chain(last.iter().copied()).collect();
-        Wire::new().unwrap().relay(choices, [stream(&events, "\n").as_bytes()])
+        WireChecks::new().unwrap().relay(choices, [stream(&events, "\n").as_bytes()])
     };
-    let usage = |prompt, completion, is_estimated| Usage { is_estimated, ..Usage::reported(prompt, completion) };
+    let usage =
+        |prompt, completion, is_estimated| TokenUsage { is_estimated, ..TokenUsage::reported(prompt, completion) };
     let cut = of(2, &[]);
     assert_eq!((cut.end, cut.usage_so_far), (Err(StreamError::CutOff), usage(3, 40, true)));
     let done = of(2, &[DONE_LINE]);
@@ -336,7 +337,7 @@ fn the_usage_of_one_of_several_choices_is_not_taken_for_all() {
     let silent = pieces[..3].iter().map(|piece| piece.split(",\"usage\"").next().unwrap().to_owned() + "}");
     let once = silent.chain([pieces[3].clone()]).collect::<Vec<_>>().join("\n\n") + "\n\n";
     for end in ["", "data: [DONE]\n\n"] {
-        let once = Wire::new().unwrap().relay(2, [(once.clone() + end).as_bytes()]);
+        let once = WireChecks::new().unwrap().relay(2, [(once.clone() + end).as_bytes()]);
         assert_eq!((once.end, once.usage), (Ok(()), usage(3, 20, false)), "{end}");
     }
     // With one choice, it is the total.
@@ -403,7 +404,7 @@ fn a_frame_without_an_end_is_too_large() {
 
 #[test]
 fn cuts_and_line_ends_make_no_difference() {
-    let wire = Wire::new().unwrap();
+    let wire = WireChecks::new().unwrap();
     for end in ["\n", "\r\n", "\r"] {
         let text = stream(&[": hm", WORD, WORD, STOP, USAGE, DONE_LINE], end) + "data: {}\n\n";
         // Comments are rewritten.

@@ -10,12 +10,12 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use crate::limits;
 
 /// The timer for a stream's comments. A single timer, reset only when it fires.
-pub(in crate::gateway) struct KeepAlive {
+pub(in crate::gateway) struct KeepAliveTimer {
     due: Instant,
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl KeepAlive {
+impl KeepAliveTimer {
     /// Creates the timer of a stream that begins now. Its head is sent with the first comment, or earlier with content.
     pub(in crate::gateway) fn new() -> Self {
         Self { due: Instant::now() + limits::STREAM_BEGINNING, timer: None }
@@ -50,7 +50,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn comments_are_due_in_silence_alone() {
-        let (start, mut comments) = (Instant::now(), KeepAlive::new());
+        let (start, mut comments) = (Instant::now(), KeepAliveTimer::new());
         poll_fn(|cx| comments.poll(cx)).await;
         let first = start.elapsed();
         assert!(first >= limits::STREAM_BEGINNING && first < 2 * limits::STREAM_BEGINNING, "{first:?}");

@@ -10,14 +10,14 @@ use super::super::{models::ServedModel, upstream::UpstreamResponse};
 use crate::limits;
 
 /// The rest of a provider's answer after the last frame of its stream, when the completion has ended.
-pub(super) struct Rest {
+pub(super) struct AnswerRest {
     pub(super) answer: UpstreamResponse,
     pub(super) model: Arc<ServedModel>,
     /// The bytes of the stream read so far.
     pub(super) read: usize,
 }
 
-impl Rest {
+impl AnswerRest {
     pub(super) async fn read(mut self) {
         let end = tokio::time::timeout(limits::STREAM_END, poll_fn(|cx| self.poll(cx)));
         let is_at_end = end.await.unwrap_or(false);
@@ -38,7 +38,7 @@ impl Rest {
     /// Returns the connection to the pool if the answer was read to its end, and closes it otherwise.
     pub(super) fn release_connection(self, is_at_end: bool) {
         if is_at_end {
-            self.model.upstream.keep(self.answer.into_connection());
+            self.model.upstream.return_to_pool(self.answer.into_connection());
         }
     }
 }

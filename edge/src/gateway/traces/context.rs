@@ -3,7 +3,7 @@
 use http::HeaderMap;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Context {
+pub(super) struct SpanContext {
     pub(super) trace: u128,
     pub(super) span: u64,
     pub(super) parent: Option<u64>,
@@ -11,9 +11,9 @@ pub(super) struct Context {
     pub(super) state: Option<String>,
 }
 
-impl Context {
+impl SpanContext {
     /// Creates the context of a request. Returns `None` if the client did not sample it or `percent` excludes it.
-    pub(super) fn of(headers: &HeaderMap, percent: u8) -> Option<Self> {
+    pub(super) fn from_headers(headers: &HeaderMap, percent: u8) -> Option<Self> {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let parent = text("traceparent").and_then(parse);
         if let Some((.., false)) = parent {
@@ -52,8 +52,11 @@ fn parse(text: &str) -> Option<(u128, u64, bool)> {
 mod tests {
     use super::*;
 
-    fn of(parent: &str, percent: u8) -> Option<Context> {
-        Context::of(&HeaderMap::from_iter([("traceparent".parse().unwrap(), parent.parse().unwrap())]), percent)
+    fn of(parent: &str, percent: u8) -> Option<SpanContext> {
+        SpanContext::from_headers(
+            &HeaderMap::from_iter([("traceparent".parse().unwrap(), parent.parse().unwrap())]),
+            percent,
+        )
     }
 
     #[test]
@@ -75,6 +78,6 @@ mod tests {
         ] {
             assert_eq!(of(wrong, 100).unwrap().parent, None, "{wrong}");
         }
-        assert!(Context::of(&HeaderMap::new(), 0).is_none());
+        assert!(SpanContext::from_headers(&HeaderMap::new(), 0).is_none());
     }
 }

@@ -1,10 +1,10 @@
 //! Traces: a span for each completion, by OpenTelemetry's conventions for generative AI, for a collector of the
 //! operator.
 //!
-//! All parts that work on a completion hold its [`Span`], which ends when the last of them drops it. A span has the
+//! All parts that work on a completion hold its [`CompletionSpan`], which ends when the last of them drops it. A span has the
 //! model, the usage and how the completion ended, and no content of prompts or answers: no field could hold any, except
 //! for finish reasons, which are taken from a fixed list. Spans wait in a bounded queue; if it is full they are dropped
-//! and counted, and nothing waits for a collector. Providers receive no trace headers. Start with [`Traces::begin`].
+//! and counted, and nothing waits for a collector. Providers receive no trace headers. Start with [`CompletionTraces::begin`].
 
 mod context;
 mod otlp;
@@ -19,8 +19,8 @@ use memchr::memmem;
 use tokio::{sync::mpsc, time::Instant};
 
 pub use self::send::{TraceSetupError, TraceTask, start};
-use self::{context::Context, otlp::Ended};
-use super::{error::ErrorCode, meter::Usage};
+use self::{context::SpanContext, otlp::EndedSpan};
+use super::{error::ErrorCode, meter::TokenUsage};
 use crate::{limits, metrics};
 
 /// Precedes a finish reason. Inside a string, the quotes would be escaped, so an answer's words never match.
@@ -30,8 +30,8 @@ const KNOWN_REASONS: [&str; 5] = ["stop", "length", "tool_calls", "content_filte
 
 /// Creates spans.
 #[derive(Clone)]
-pub struct Traces {
-    ended: mpsc::Sender<Ended>,
+pub struct CompletionTraces {
+    ended: mpsc::Sender<EndedSpan>,
     percent: u8,
     names_accounts: bool,
     clock: Clock,
@@ -39,19 +39,19 @@ pub struct Traces {
 
 /// The span of a completion, which ends when its last clone is dropped.
 #[derive(Clone)]
-pub(super) struct Span(Arc<Active>);
+pub(super) struct CompletionSpan(Arc<ActiveSpan>);
 
-struct Active {
-    ended: mpsc::Sender<Ended>,
+struct ActiveSpan {
+    ended: mpsc::Sender<EndedSpan>,
     started: Instant,
     /// The data to send, taken at the end.
-    recorded: Mutex<Option<Ended>>,
+    recorded: Mutex<Option<EndedSpan>>,
 }
 
-impl Traces {
-    pub(super) fn begin(&self, headers: &HeaderMap, account: &Account, model: &Arc<Model>) -> Option<Span> {
-        let context = Context::of(headers, self.percent)?;
-        let recorded = Ended {
+impl CompletionTraces {
+    pub(super) fn begin(&self, headers: &HeaderMap, account: &Account, model: &Arc<Model>) -> Option<CompletionSpan> {
+        let context = SpanContext::from_headers(headers, self.percent)?;
+        let recorded = EndedSpan {
             context,
             start_millis: self.clock.now().unix_millis(),
             nanos: 0,
@@ -64,29 +64,29 @@ impl Traces {
             status: None,
         };
         let recorded = Mutex::new(Some(recorded));
-        Some(Span(Arc::new(Active { ended: self.ended.clone(), started: Instant::now(), recorded })))
+        Some(CompletionSpan(Arc::new(ActiveSpan { ended: self.ended.clone(), started: Instant::now(), recorded })))
     }
 }
 
-impl Span {
-    fn record(&self, change: impl FnOnce(&mut Ended)) {
+impl CompletionSpan {
+    fn record(&self, change: impl FnOnce(&mut EndedSpan)) {
         // The code under this lock does not panic.
         if let Some(recorded) = &mut *self.0.recorded.lock().unwrap_or_else(PoisonError::into_inner) {
             change(recorded);
         }
     }
 
-    pub(super) fn used(&self, id: &CompletionId, usage: &Usage) {
+    pub(super) fn record_usage(&self, id: &CompletionId, usage: &TokenUsage) {
         self.record(|span| (span.completion, span.usage) = (Some(id.to_string()), Some(*usage)));
     }
 
     /// Records that the provider of `model` serves the completion.
-    pub(super) fn served_by(&self, model: &Arc<Model>) {
+    pub(super) fn record_model(&self, model: &Arc<Model>) {
         self.record(|span| span.model.clone_from(model));
     }
 
     /// Records how an answer without a `finish_reason` ended.
-    pub(super) fn finished(&self, ending: Ending) {
+    pub(super) fn record_ending(&self, ending: Ending) {
         let reason = match ending {
             Ending::Stop => "stop",
             Ending::Length => "length",
@@ -97,19 +97,19 @@ impl Span {
         self.record(|span| span.reasons.push(reason));
     }
 
-    pub(super) fn answered(&self, status: StatusCode, error: Option<ErrorCode>) {
+    pub(super) fn record_response(&self, status: StatusCode, error: Option<ErrorCode>) {
         self.record(|span| {
             span.status = Some(status.as_u16());
             span.error = span.error.or(error);
         });
     }
 
-    pub(super) fn failed(&self, error: ErrorCode) {
+    pub(super) fn record_error(&self, error: ErrorCode) {
         self.record(|span| span.error = Some(error));
     }
 
     /// Reads the finish reasons in frames of a chat completion, or in a whole one.
-    pub(super) fn read(&self, chat: &[u8]) {
+    pub(super) fn record_finish_reasons(&self, chat: &[u8]) {
         for at in memmem::find_iter(chat, FINISH_REASON) {
             let rest = chat.get(at + FINISH_REASON.len()..).unwrap_or_default().trim_ascii_start();
             let Some(rest) = rest.strip_prefix(b"\"") else { continue };
@@ -124,7 +124,7 @@ impl Span {
     }
 }
 
-impl Drop for Active {
+impl Drop for ActiveSpan {
     fn drop(&mut self) {
         let recorded = self.recorded.get_mut().unwrap_or_else(PoisonError::into_inner);
         let Some(mut ended) = recorded.take() else { return };
@@ -137,23 +137,25 @@ impl Drop for Active {
 
 #[cfg(test)]
 mod tests {
-    use config::{Gateway, models::Models};
+    use config::{Gateway, models::ModelCatalog};
     use domain::Timestamp;
 
     use super::*;
 
     #[test]
     fn a_span_says_what_is_known_and_no_word_of_an_answer() {
-        let models = Models::of(&Gateway::default(), |_| Some("key".to_owned())).unwrap();
+        let models = ModelCatalog::from_config(&Gateway::default(), |_| Some("key".to_owned())).unwrap();
         let model = models.find("svc/gpt-oss-120b").unwrap().clone();
         let (ended, mut sent) = mpsc::channel(1);
         let clock = Clock::from_fn(|| Timestamp::from_unix_millis(1_790_000_000_000));
-        let traces = Traces { ended, percent: 100, names_accounts: false, clock };
+        let traces = CompletionTraces { ended, percent: 100, names_accounts: false, clock };
         let begin = || traces.begin(&HeaderMap::new(), &"usr_0000000000000000001a".parse().unwrap(), &model).unwrap();
         let (span, dropped) = (begin(), begin());
-        span.read(br#"data: {"choices":[{"delta":{"content":"\"finish_reason\":\"xyzzy\""},"finish_reason":null}]}"#);
-        span.read(br#"{"choices":[{"finish_reason": "stop"},{"finish_reason":"xyzzy"}]}"#);
-        span.answered(StatusCode::OK, None);
+        span.record_finish_reasons(
+            br#"data: {"choices":[{"delta":{"content":"\"finish_reason\":\"xyzzy\""},"finish_reason":null}]}"#,
+        );
+        span.record_finish_reasons(br#"{"choices":[{"finish_reason": "stop"},{"finish_reason":"xyzzy"}]}"#);
+        span.record_response(StatusCode::OK, None);
         let held = span.clone();
         drop(span);
         assert!(sent.try_recv().is_err(), "somebody holds it");
@@ -163,7 +165,7 @@ mod tests {
         assert!(sent.try_recv().is_err(), "there was no place for the other");
         assert_eq!((ended.reasons.as_slice(), ended.status), (&["stop", "other"][..], Some(200)));
         let json =
-            otlp::request(&[ended], &otlp::Resource { edge: "e".to_owned(), machine: "m".to_owned() }).to_string();
+            otlp::request(&[ended], &otlp::SpanResource { edge: "e".to_owned(), machine: "m".to_owned() }).to_string();
         assert!(!json.contains("xyzzy") && !json.contains("usr_"), "{json}");
         assert!(json.contains(r#""name":"chat svc/gpt-oss-120b""#) && json.contains("1790000000000000000"), "{json}");
     }

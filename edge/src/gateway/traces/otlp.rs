@@ -6,8 +6,8 @@ use config::models::Model;
 use serde_json::{Value, json};
 
 use super::{
-    super::{error::ErrorCode, meter::Usage},
-    context::Context,
+    super::{error::ErrorCode, meter::TokenUsage},
+    context::SpanContext,
 };
 
 /// `SPAN_KIND_CLIENT`: by the conventions, a caller of a model is a client.
@@ -16,26 +16,26 @@ const SPAN_KIND: u8 = 3;
 const STATUS_ERROR: u8 = 2;
 const SCOPE: &str = "svc.gateway";
 
-pub(super) struct Ended {
-    pub(super) context: Context,
+pub(super) struct EndedSpan {
+    pub(super) context: SpanContext,
     pub(super) start_millis: u64,
     pub(super) nanos: u64,
     pub(super) model: Arc<Model>,
     pub(super) account: Option<String>,
     pub(super) completion: Option<String>,
-    pub(super) usage: Option<Usage>,
+    pub(super) usage: Option<TokenUsage>,
     pub(super) reasons: Vec<&'static str>,
     pub(super) error: Option<ErrorCode>,
     pub(super) status: Option<u16>,
 }
 
 /// The program that created the spans.
-pub(super) struct Resource {
+pub(super) struct SpanResource {
     pub(super) edge: String,
     pub(super) machine: String,
 }
 
-pub(super) fn request(spans: &[Ended], Resource { edge, machine }: &Resource) -> Value {
+pub(super) fn request(spans: &[EndedSpan], SpanResource { edge, machine }: &SpanResource) -> Value {
     let version = env!("CARGO_PKG_VERSION");
     json!({ "resourceSpans": [{
         "resource": { "attributes": [
@@ -46,12 +46,12 @@ pub(super) fn request(spans: &[Ended], Resource { edge, machine }: &Resource) ->
         ] },
         "scopeSpans": [{
             "scope": { "name": SCOPE, "version": version },
-            "spans": spans.iter().map(Ended::to_json).collect::<Vec<_>>(),
+            "spans": spans.iter().map(EndedSpan::to_json).collect::<Vec<_>>(),
         }],
     }] })
 }
 
-impl Ended {
+impl EndedSpan {
     fn to_json(&self) -> Value {
         let Self { context, model, .. } = self;
         let start = u128::from(self.start_millis) * 1_000_000;

@@ -8,7 +8,7 @@ use domain::Clock;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, header};
 use http_body_util::Full;
 use hyper::client::conn::http1;
-use telemetry::{Line, Outage};
+use telemetry::{OutageLine, OutageLog};
 use tokio::{
     sync::mpsc,
     time::{Instant, sleep, timeout, timeout_at},
@@ -17,9 +17,9 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use super::{
-    super::upstream::{self, Connector, ProviderSetupError},
-    Traces,
-    otlp::{self, Ended, Resource},
+    super::upstream::{self, ProviderConnector, ProviderSetupError},
+    CompletionTraces,
+    otlp::{self, EndedSpan, SpanResource},
 };
 use crate::{limits, metrics};
 
@@ -57,7 +57,7 @@ enum SendError {
 
 impl SendError {
     /// Returns whether the same batch may be accepted later, according to OTLP.
-    fn is_passing(&self) -> bool {
+    fn is_retryable(&self) -> bool {
         match self {
             Self::Status(status) => matches!(status.as_u16(), 429 | 502..=504),
             _ => true,
@@ -67,12 +67,12 @@ impl SendError {
 
 /// Sends spans while it runs.
 pub struct TraceTask {
-    ended: mpsc::Receiver<Ended>,
-    batch: Vec<Ended>,
+    ended: mpsc::Receiver<EndedSpan>,
+    batch: Vec<EndedSpan>,
     uri: Uri,
     headers: HeaderMap,
-    connector: Connector,
-    resource: Resource,
+    connector: ProviderConnector,
+    resource: SpanResource,
 }
 
 /// Returns the traces of the edge named `edge` on this machine, and the task that sends them, if configured.
@@ -81,7 +81,7 @@ pub fn start(
     edge: &str,
     machine: &str,
     clock: Clock,
-) -> Result<Option<(Traces, TraceTask)>, TraceSetupError> {
+) -> Result<Option<(CompletionTraces, TraceTask)>, TraceSetupError> {
     let Some(url) = &config.traces_url else { return Ok(None) };
     let uri: Uri = url.as_str().parse().map_err(http::Error::from)?;
     let mut headers = match &config.traces_headers_file {
@@ -93,8 +93,13 @@ pub fn start(
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(header::USER_AGENT, USER_AGENT);
     let (sender, ended) = mpsc::channel(limits::SPANS_QUEUE);
-    let traces = Traces { ended: sender, percent: config.traces_percent, names_accounts: config.traces_account, clock };
-    let resource = Resource { edge: edge.to_owned(), machine: machine.to_owned() };
+    let traces = CompletionTraces {
+        ended: sender,
+        percent: config.traces_percent,
+        names_accounts: config.traces_account,
+        clock,
+    };
+    let resource = SpanResource { edge: edge.to_owned(), machine: machine.to_owned() };
     let task = TraceTask { ended, batch: Vec::new(), uri, headers, connector: upstream::connector()?, resource };
     Ok(Some((traces, task)))
 }
@@ -158,19 +163,19 @@ impl TraceTask {
 
     /// Sends a batch, with retries while the collector is unavailable.
     async fn send(&self) {
-        static AWAY: Outage = Outage::new();
+        static AWAY: OutageLog = OutageLog::new();
         let body = Bytes::from(otlp::request(&self.batch, &self.resource).to_string());
         let mut pause = limits::SPANS_PAUSE;
         for tried in 1..=limits::SPANS_TRIES {
             let Err(error) = self.post(body.clone()).await else {
                 metrics::spans_sent(self.batch.len());
-                if let Some(lasted) = AWAY.ends() {
+                if let Some(lasted) = AWAY.record_success() {
                     tracing::info!(seconds = lasted.as_secs(), "the collector takes traces again");
                 }
                 return;
             };
-            if tried == limits::SPANS_TRIES || !error.is_passing() {
-                if let Some(Line { left_out, .. }) = AWAY.fails() {
+            if tried == limits::SPANS_TRIES || !error.is_retryable() {
+                if let Some(OutageLine { left_out, .. }) = AWAY.record_failure() {
                     tracing::warn!(%error, left_out, spans = self.batch.len(), "the collector at telemetry.traces_url does not take traces");
                 }
                 break;

@@ -21,13 +21,13 @@ use crate::{
     metrics::{self, CircuitState},
 };
 
-pub(in crate::gateway) struct Circuit {
+pub(in crate::gateway) struct CircuitBreaker {
     provider: Arc<str>,
-    state: Mutex<State>,
+    state: Mutex<BreakerState>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum BreakerState {
     Closed {
         /// The failures since the last answer.
         failures: u32,
@@ -44,7 +44,7 @@ enum State {
 
 /// The provider's health, as shown by an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::gateway) enum Health {
+pub(in crate::gateway) enum ProviderHealth {
     /// The provider answers, even if it refuses the request.
     Answers,
     Fails,
@@ -52,8 +52,8 @@ pub(in crate::gateway) enum Health {
     Unknown,
 }
 
-impl Health {
-    pub(in crate::gateway) fn of(status: StatusCode) -> Self {
+impl ProviderHealth {
+    pub(in crate::gateway) fn from_status(status: StatusCode) -> Self {
         match status.as_u16() {
             502 | 503 | 504 | 529 => Self::Fails,
             500.. | 408 => Self::Unknown,
@@ -63,13 +63,13 @@ impl Health {
 }
 
 /// A permit for one request to a provider. If it is a trial and dropped without an outcome, the next request is one.
-pub(in crate::gateway) struct Permit {
-    trial: Option<Arc<Circuit>>,
+pub(in crate::gateway) struct CircuitPermit {
+    trial: Option<Arc<CircuitBreaker>>,
 }
 
-impl Circuit {
+impl CircuitBreaker {
     pub(super) fn new(provider: Arc<str>) -> Self {
-        Self { provider, state: Mutex::new(State::Closed { failures: 0 }) }
+        Self { provider, state: Mutex::new(BreakerState::Closed { failures: 0 }) }
     }
 
     /// Adds the circuit to the metrics before its first change.
@@ -78,48 +78,48 @@ impl Circuit {
     }
 
     /// Permits a request, or returns for how long none is permitted.
-    pub(in crate::gateway) fn admit(self: &Arc<Self>) -> Result<Permit, Duration> {
+    pub(in crate::gateway) fn admit(self: &Arc<Self>) -> Result<CircuitPermit, Duration> {
         let is_trial = self.admit_at(Instant::now())?;
-        Ok(Permit { trial: is_trial.then(|| self.clone()) })
+        Ok(CircuitPermit { trial: is_trial.then(|| self.clone()) })
     }
 
     /// Returns whether the request is a trial.
     fn admit_at(&self, now: Instant) -> Result<bool, Duration> {
         let mut state = self.state();
-        let State::Open { next_trial, pause, .. } = *state else { return Ok(false) };
+        let BreakerState::Open { next_trial, pause, .. } = *state else { return Ok(false) };
         if now < next_trial {
             return Err(next_trial - now);
         }
-        *state = State::Open { next_trial: now + pause, pause, is_tried: true };
+        *state = BreakerState::Open { next_trial: now + pause, pause, is_tried: true };
         drop(state);
         metrics::circuit(&self.provider, CircuitState::HalfOpen);
         Ok(true)
     }
 
-    pub(in crate::gateway) fn learn(&self, permit: Permit, health: Health) {
+    pub(in crate::gateway) fn record_outcome(&self, permit: CircuitPermit, health: ProviderHealth) {
         let is_trial = permit.is_trial();
-        permit.decided();
+        permit.mark_decided();
         self.learn_at(is_trial, health, Instant::now());
     }
 
-    fn learn_at(&self, is_trial: bool, health: Health, now: Instant) {
+    fn learn_at(&self, is_trial: bool, health: ProviderHealth, now: Instant) {
         let mut state = self.state();
         let before = *state;
         let first_pause = limits::CIRCUIT_PAUSE;
         *state = match (before, health) {
-            (State::Closed { failures: 0 }, Health::Answers) => return,
-            (_, Health::Answers) => State::Closed { failures: 0 },
+            (BreakerState::Closed { failures: 0 }, ProviderHealth::Answers) => return,
+            (_, ProviderHealth::Answers) => BreakerState::Closed { failures: 0 },
             // The provider can at least be reached.
-            (State::Open { .. }, Health::Unknown) if is_trial => State::Closed { failures: 0 },
-            (State::Closed { failures }, Health::Fails) if failures + 1 < limits::CIRCUIT_FAILURES => {
-                State::Closed { failures: failures + 1 }
+            (BreakerState::Open { .. }, ProviderHealth::Unknown) if is_trial => BreakerState::Closed { failures: 0 },
+            (BreakerState::Closed { failures }, ProviderHealth::Fails) if failures + 1 < limits::CIRCUIT_FAILURES => {
+                BreakerState::Closed { failures: failures + 1 }
             }
-            (State::Closed { .. }, Health::Fails) => {
-                State::Open { next_trial: now + first_pause, pause: first_pause, is_tried: false }
+            (BreakerState::Closed { .. }, ProviderHealth::Fails) => {
+                BreakerState::Open { next_trial: now + first_pause, pause: first_pause, is_tried: false }
             }
-            (State::Open { pause, .. }, Health::Fails) if is_trial => {
+            (BreakerState::Open { pause, .. }, ProviderHealth::Fails) if is_trial => {
                 let pause = (pause * 2).min(limits::CIRCUIT_LONGEST_PAUSE);
-                State::Open { next_trial: now + pause, pause, is_tried: false }
+                BreakerState::Open { next_trial: now + pause, pause, is_tried: false }
             }
             // From a request that began earlier.
             _ => return,
@@ -127,48 +127,50 @@ impl Circuit {
         let after = *state;
         drop(state);
         match (before, after) {
-            (State::Closed { .. }, State::Open { .. }) => {
+            (BreakerState::Closed { .. }, BreakerState::Open { .. }) => {
                 tracing::warn!(
                     provider = &*self.provider,
                     "a provider fails again and again, and is not asked for a while"
                 );
                 metrics::circuit(&self.provider, CircuitState::Open);
             }
-            (State::Open { .. }, State::Open { .. }) => metrics::circuit(&self.provider, CircuitState::Open),
-            (State::Open { .. }, State::Closed { .. }) => {
+            (BreakerState::Open { .. }, BreakerState::Open { .. }) => {
+                metrics::circuit(&self.provider, CircuitState::Open)
+            }
+            (BreakerState::Open { .. }, BreakerState::Closed { .. }) => {
                 tracing::info!(provider = &*self.provider, "a provider answers again");
                 metrics::circuit(&self.provider, CircuitState::Closed);
             }
-            (State::Closed { .. }, State::Closed { .. }) => {}
+            (BreakerState::Closed { .. }, BreakerState::Closed { .. }) => {}
         }
     }
 
     /// Makes the next request a trial, since the outcome of the current one is unknown.
     fn abandon_trial(&self, now: Instant) {
         let mut state = self.state();
-        if let State::Open { next_trial, is_tried, .. } = &mut *state
+        if let BreakerState::Open { next_trial, is_tried, .. } = &mut *state
             && *is_tried
         {
             (*next_trial, *is_tried) = (now, false);
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, BreakerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Permit {
+impl CircuitPermit {
     fn is_trial(&self) -> bool {
         self.trial.is_some()
     }
 
-    fn decided(mut self) {
+    fn mark_decided(mut self) {
         self.trial = None;
     }
 }
 
-impl Drop for Permit {
+impl Drop for CircuitPermit {
     fn drop(&mut self) {
         if let Some(circuit) = self.trial.take() {
             circuit.abandon_trial(Instant::now());
@@ -182,16 +184,16 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn circuit() -> (Arc<Circuit>, Instant) {
-        (Arc::new(Circuit::new("p".into())), Instant::now())
+    fn circuit() -> (Arc<CircuitBreaker>, Instant) {
+        (Arc::new(CircuitBreaker::new("p".into())), Instant::now())
     }
 
     /// Returns a circuit that has just opened.
-    fn opened() -> (Arc<Circuit>, Instant) {
+    fn opened() -> (Arc<CircuitBreaker>, Instant) {
         let (circuit, now) = circuit();
         for _ in 0..limits::CIRCUIT_FAILURES {
             assert_eq!(circuit.admit_at(now), Ok(false));
-            circuit.learn_at(false, Health::Fails, now);
+            circuit.learn_at(false, ProviderHealth::Fails, now);
         }
         (circuit, now)
     }
@@ -201,19 +203,19 @@ mod tests {
         let (circuit, now) = circuit();
         for _ in 0..10 {
             for _ in 1..limits::CIRCUIT_FAILURES {
-                circuit.learn_at(false, Health::Fails, now);
-                circuit.learn_at(false, Health::Unknown, now);
+                circuit.learn_at(false, ProviderHealth::Fails, now);
+                circuit.learn_at(false, ProviderHealth::Unknown, now);
             }
             assert_eq!(circuit.admit_at(now), Ok(false));
-            circuit.learn_at(false, Health::Answers, now);
+            circuit.learn_at(false, ProviderHealth::Answers, now);
         }
         let (circuit, now) = opened();
         assert_eq!(circuit.admit_at(now), Err(limits::CIRCUIT_PAUSE));
         // Outcomes of earlier requests change nothing, except for answers.
-        circuit.learn_at(false, Health::Fails, now + SECOND);
-        circuit.learn_at(false, Health::Unknown, now + SECOND);
+        circuit.learn_at(false, ProviderHealth::Fails, now + SECOND);
+        circuit.learn_at(false, ProviderHealth::Unknown, now + SECOND);
         assert_eq!(circuit.admit_at(now + SECOND), Err(limits::CIRCUIT_PAUSE.saturating_sub(SECOND)));
-        circuit.learn_at(false, Health::Answers, now + SECOND);
+        circuit.learn_at(false, ProviderHealth::Answers, now + SECOND);
         assert_eq!(circuit.admit_at(now + SECOND), Ok(false));
     }
 
@@ -225,7 +227,7 @@ mod tests {
             now += pause;
             assert_eq!(circuit.admit_at(now), Ok(true));
             assert_eq!(circuit.admit_at(now), Err(pause), "one in each pause");
-            circuit.learn_at(true, Health::Fails, now);
+            circuit.learn_at(true, ProviderHealth::Fails, now);
             pause = (pause * 2).min(limits::CIRCUIT_LONGEST_PAUSE);
             assert_eq!(circuit.admit_at(now), Err(pause));
         }
@@ -233,7 +235,7 @@ mod tests {
         now += pause;
         assert_eq!(circuit.admit_at(now), Ok(true));
         assert_eq!(circuit.admit_at(now + pause), Ok(true));
-        circuit.learn_at(true, Health::Unknown, now + pause);
+        circuit.learn_at(true, ProviderHealth::Unknown, now + pause);
         assert_eq!(circuit.admit_at(now + pause), Ok(false));
     }
 
@@ -242,7 +244,7 @@ mod tests {
         let (circuit, now) = opened();
         let later = now + limits::CIRCUIT_PAUSE;
         assert_eq!(circuit.admit_at(later), Ok(true));
-        drop(Permit { trial: Some(circuit.clone()) });
+        drop(CircuitPermit { trial: Some(circuit.clone()) });
         assert_eq!(circuit.admit_at(Instant::now()), Ok(true));
         assert!(circuit.admit_at(Instant::now()).is_err());
     }
@@ -250,17 +252,17 @@ mod tests {
     #[test]
     fn refusals_are_answers() {
         for (status, health) in [
-            (200, Health::Answers),
-            (400, Health::Answers),
-            (401, Health::Answers),
-            (429, Health::Answers),
-            (408, Health::Unknown),
-            (500, Health::Unknown),
-            (502, Health::Fails),
-            (503, Health::Fails),
-            (529, Health::Fails),
+            (200, ProviderHealth::Answers),
+            (400, ProviderHealth::Answers),
+            (401, ProviderHealth::Answers),
+            (429, ProviderHealth::Answers),
+            (408, ProviderHealth::Unknown),
+            (500, ProviderHealth::Unknown),
+            (502, ProviderHealth::Fails),
+            (503, ProviderHealth::Fails),
+            (529, ProviderHealth::Fails),
         ] {
-            assert_eq!(Health::of(StatusCode::from_u16(status).unwrap()), health, "{status}");
+            assert_eq!(ProviderHealth::from_status(StatusCode::from_u16(status).unwrap()), health, "{status}");
         }
     }
 }

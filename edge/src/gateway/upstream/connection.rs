@@ -15,20 +15,20 @@ use hyper_rustls::MaybeHttpsStream;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-use super::request_body::RequestBody;
+use super::request_body::SendingBody;
 use crate::limits;
 
-type Io = MaybeHttpsStream<TokioIo<TcpStream>>;
-type Driver = Pin<Box<http1::Connection<Io, RequestBody>>>;
+type ProviderIo = MaybeHttpsStream<TokioIo<TcpStream>>;
+type ConnectionDriver = Pin<Box<http1::Connection<ProviderIo, SendingBody>>>;
 /// A connection to a provider. It makes progress only while the request that uses it polls it.
-pub(in crate::gateway) struct Connection {
-    sender: SendRequest<RequestBody>,
+pub(in crate::gateway) struct ProviderConnection {
+    sender: SendRequest<SendingBody>,
     /// `None` once the connection has closed.
-    driver: Option<Driver>,
+    driver: Option<ConnectionDriver>,
 }
 
-impl Connection {
-    pub(super) async fn handshake(stream: Io) -> hyper::Result<Self> {
+impl ProviderConnection {
+    pub(super) async fn handshake(stream: ProviderIo) -> hyper::Result<Self> {
         let (sender, driver) = http1::Builder::new()
             .max_headers(limits::PROVIDER_HEAD_FIELDS)
             .max_buf_size(limits::PROVIDER_BUFFER)
@@ -37,7 +37,7 @@ impl Connection {
         Ok(Self { sender, driver: Some(Box::pin(driver)) })
     }
 
-    pub(super) async fn send(mut self, request: Request<RequestBody>) -> hyper::Result<(Self, Response<Incoming>)> {
+    pub(super) async fn send(mut self, request: Request<SendingBody>) -> hyper::Result<(Self, Response<Incoming>)> {
         poll_fn(|cx| {
             if let ready @ Poll::Ready(_) = self.sender.poll_ready(cx) {
                 return ready;
@@ -68,7 +68,7 @@ impl Connection {
     }
 }
 
-fn drive(driver: &mut Option<Driver>, cx: &mut Context<'_>) {
+fn drive(driver: &mut Option<ConnectionDriver>, cx: &mut Context<'_>) {
     // A connection error also reaches the request that waits for its answer.
     if driver.as_mut().is_some_and(|driver| driver.as_mut().poll(cx).is_ready()) {
         *driver = None;

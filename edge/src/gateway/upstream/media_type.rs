@@ -13,7 +13,7 @@ pub(in crate::gateway) enum MediaType {
 }
 
 impl MediaType {
-    pub(in crate::gateway) fn of(headers: &HeaderMap) -> Self {
+    pub(in crate::gateway) fn from_headers(headers: &HeaderMap) -> Self {
         let value = headers.get(header::CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
         let essence = value.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
         match essence.to_ascii_lowercase().as_slice() {

@@ -2,7 +2,7 @@
 //!
 //! A connection is polled by the request that waits for its answer, not by a separate task, so an answer's bytes reach
 //! the client without a hop between tasks. Idle connections are not polled; whether one is still open is checked when
-//! it is taken from the pool. This module does not interpret answers. Start with [`Upstream::ask`].
+//! it is taken from the pool. This module does not interpret answers. Start with [`ProviderPool::send`].
 
 mod circuit;
 mod connection;
@@ -22,7 +22,7 @@ use std::{
 use config::{
     Gateway as Config,
     gateway::KeyHeader,
-    models::{Access, ModelRoute, Provider},
+    models::{ModelProvider, ModelRoute, ProviderAccess},
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri, header};
 use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, HttpsConnectorBuilder};
@@ -32,14 +32,14 @@ use tokio::time::{timeout, timeout_at};
 use tower::ServiceExt as _;
 
 pub(super) use self::{
-    circuit::{Circuit, Health},
+    circuit::{CircuitBreaker, ProviderHealth},
     gzip::{GzipDecoder, GzipError},
     media_type::MediaType,
-    pace::{Pace, TooLate},
-    request_body::Sendable,
+    pace::{PaceError, ProviderPace},
+    request_body::UpstreamBody,
     response::{ReadError, UpstreamResponse},
 };
-use self::{connection::Connection, request_body::RequestBody, targets::Targets};
+use self::{connection::ProviderConnection, request_body::SendingBody, targets::ProviderTargets};
 use crate::{
     limits,
     metrics::{self, Histogram},
@@ -65,33 +65,33 @@ pub enum ProviderSetupError {
     Tls(#[from] rustls::Error),
 }
 
-pub(super) type Connector = HttpsConnector<HttpConnector>;
+pub(super) type ProviderConnector = HttpsConnector<HttpConnector>;
 
-pub(super) struct Upstream {
+pub(super) struct ProviderPool {
     /// The provider's name in the configuration, for logs and metrics.
     pub(super) name: Arc<str>,
     /// The name as a header value, if it is a valid one.
     pub(super) name_header: Option<HeaderValue>,
     /// Whether requests are sent to it at all.
-    pub(super) circuit: Arc<Circuit>,
+    pub(super) circuit: Arc<CircuitBreaker>,
     /// The time from sending a request to the head of its answer or a failure.
     pub(super) answer_seconds: Histogram,
     uri: Uri,
-    targets: Targets,
+    targets: ProviderTargets,
     headers: HeaderMap,
     anthropics: HeaderMap,
-    connector: Connector,
+    connector: ProviderConnector,
     pub(super) first_byte: Duration,
     /// The time limit for a request to wait for its turn; if zero, requests do not wait.
     pub(super) queue: Duration,
     /// The longest pause between two chunks of an answer that has begun.
     chunk_pause: Duration,
     /// Idle connections, each with the time since when it is idle, the most recent last.
-    idle: Mutex<Vec<(Instant, Connection)>>,
+    idle: Mutex<Vec<(Instant, ProviderConnection)>>,
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(super) enum AskError {
+pub(super) enum UpstreamError {
     #[error("cannot connect: {0}")]
     Connect(Box<dyn std::error::Error + Send + Sync>),
     #[error("connecting took too long")]
@@ -102,7 +102,7 @@ pub(super) enum AskError {
     Broken(hyper::Error),
 }
 
-impl AskError {
+impl UpstreamError {
     pub(super) fn metric_label(&self) -> &'static str {
         match self {
             Self::Connect(_) => "no connection",
@@ -113,10 +113,14 @@ impl AskError {
     }
 }
 
-impl Upstream {
-    pub(super) fn new(provider: &Provider, config: &Config, connector: Connector) -> Result<Self, ProviderSetupError> {
+impl ProviderPool {
+    pub(super) fn new(
+        provider: &ModelProvider,
+        config: &Config,
+        connector: ProviderConnector,
+    ) -> Result<Self, ProviderSetupError> {
         let unusable = |error: http::Error| ProviderSetupError::Address(provider.name.to_string(), error);
-        let targets = Targets::of(provider).map_err(unusable)?;
+        let targets = ProviderTargets::for_provider(provider).map_err(unusable)?;
         let uri: Uri =
             provider.base_url.as_str().parse().map_err(|error: http::uri::InvalidUri| unusable(error.into()))?;
         let host = uri.authority().map_or("", http::uri::Authority::as_str);
@@ -129,7 +133,7 @@ impl Upstream {
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let mut anthropics = headers.clone();
         anthropics.insert(ANTHROPIC_VERSION, HeaderValue::from_static("2023-06-01"));
-        if let Access::Key(key) = &provider.access {
+        if let ProviderAccess::Key(key) = &provider.access {
             let secret = |text: &str| {
                 let value = HeaderValue::from_str(text);
                 let mut value = value.map_err(|_| ProviderSetupError::Key(provider.name.to_string()))?;
@@ -146,7 +150,7 @@ impl Upstream {
         Ok(Self {
             name: provider.name.clone(),
             name_header: HeaderValue::from_str(&provider.name).ok(),
-            circuit: Arc::new(Circuit::new(provider.name.clone())),
+            circuit: Arc::new(CircuitBreaker::new(provider.name.clone())),
             answer_seconds: metrics::upstream_seconds(&provider.name),
             connector,
             uri,
@@ -161,7 +165,7 @@ impl Upstream {
     }
 
     /// Returns whether `other` reaches the same provider in the same way.
-    pub(super) fn is_like(&self, other: &Self) -> bool {
+    pub(super) fn is_same_provider(&self, other: &Self) -> bool {
         let Self { name, uri, targets, headers, anthropics, first_byte, queue, chunk_pause, .. } = self;
         (name, uri, targets) == (&other.name, &other.uri, &other.targets)
             && (headers, anthropics) == (&other.headers, &other.anthropics)
@@ -173,72 +177,72 @@ impl Upstream {
     ///
     /// The request is sent a second time only if the provider cannot have begun to work on it: connecting failed, or a
     /// pooled connection had closed before any of the request was written.
-    pub(super) async fn ask(
+    pub(super) async fn send(
         &self,
         route: ModelRoute,
-        body: Sendable,
+        body: UpstreamBody,
         is_stream: bool,
         begin_by: tokio::time::Instant,
         before_sending: impl Fn() + Clone + Send + 'static,
-    ) -> Result<UpstreamResponse, AskError> {
-        let asking = pin!(self.ask_with_retry(route, body, is_stream, begin_by, before_sending));
+    ) -> Result<UpstreamResponse, UpstreamError> {
+        let asking = pin!(self.send_with_retry(route, body, is_stream, begin_by, before_sending));
         match timeout_at(begin_by, asking).await {
             Ok(answered) => answered,
-            Err(_) => Err(AskError::Timeout),
+            Err(_) => Err(UpstreamError::Timeout),
         }
     }
 
-    async fn ask_with_retry(
+    async fn send_with_retry(
         &self,
         route: ModelRoute,
-        body: Sendable,
+        body: UpstreamBody,
         is_stream: bool,
         begin_by: tokio::time::Instant,
         before_sending: impl Fn() + Clone + Send + 'static,
-    ) -> Result<UpstreamResponse, AskError> {
+    ) -> Result<UpstreamResponse, UpstreamError> {
         let answer = |connection, response| UpstreamResponse::new(connection, response, begin_by, self.chunk_pause);
         if let Some(connection) = self.take_idle() {
             match connection.send(self.request(route, body.clone(), is_stream, before_sending.clone())).await {
                 Ok((connection, response)) => return Ok(answer(connection, response)),
-                Err(error) if connection::is_unsent(&error) && body.is_there() => {}
-                Err(error) => return Err(AskError::Broken(error)),
+                Err(error) if connection::is_unsent(&error) && body.is_available() => {}
+                Err(error) => return Err(UpstreamError::Broken(error)),
             }
         }
         // Boxed because it is rare: a request's future is moved, and is as large as its largest branch.
         let connection = Box::pin(self.connect()).await?;
         let request = self.request(route, body, is_stream, before_sending);
-        let (connection, response) = connection.send(request).await.map_err(AskError::Broken)?;
+        let (connection, response) = connection.send(request).await.map_err(UpstreamError::Broken)?;
         Ok(answer(connection, response))
     }
 
     /// Connects, with one retry.
-    async fn connect(&self) -> Result<Connection, AskError> {
+    async fn connect(&self) -> Result<ProviderConnection, UpstreamError> {
         match self.try_to_connect().await {
-            Err(AskError::Connect(_)) => self.try_to_connect().await,
+            Err(UpstreamError::Connect(_)) => self.try_to_connect().await,
             connected => connected,
         }
     }
 
-    async fn try_to_connect(&self) -> Result<Connection, AskError> {
+    async fn try_to_connect(&self) -> Result<ProviderConnection, UpstreamError> {
         let connecting = async {
             let connected = self.connector.clone().oneshot(self.uri.clone()).await;
             let stream = connected.map_err(|error| {
-                if is_timeout(&*error) { AskError::ConnectTimeout } else { AskError::Connect(error) }
+                if is_timeout(&*error) { UpstreamError::ConnectTimeout } else { UpstreamError::Connect(error) }
             })?;
-            Connection::handshake(stream).await.map_err(|error| AskError::Connect(error.into()))
+            ProviderConnection::handshake(stream).await.map_err(|error| UpstreamError::Connect(error.into()))
         };
-        timeout(limits::PROVIDER_CONNECT, connecting).await.map_err(|_| AskError::ConnectTimeout)?
+        timeout(limits::PROVIDER_CONNECT, connecting).await.map_err(|_| UpstreamError::ConnectTimeout)?
     }
 
     fn request(
         &self,
         route: ModelRoute,
-        body: Sendable,
+        body: UpstreamBody,
         is_stream: bool,
         before_sending: impl Fn() + Send + 'static,
-    ) -> Request<RequestBody> {
+    ) -> Request<SendingBody> {
         let length = HeaderValue::from(body.len());
-        let mut request = Request::new(RequestBody::new(body, before_sending));
+        let mut request = Request::new(SendingBody::new(body, before_sending));
         *request.method_mut() = http::Method::POST;
         *request.uri_mut() = self.targets.at(route).clone();
         let headers = if route == ModelRoute::Messages { &self.anthropics } else { &self.headers };
@@ -250,7 +254,7 @@ impl Upstream {
     }
 
     /// Takes the most recently used open connection from the pool.
-    fn take_idle(&self) -> Option<Connection> {
+    fn take_idle(&self) -> Option<ProviderConnection> {
         loop {
             let (since, mut connection) = self.idle().pop()?;
             if since.elapsed() < limits::PROVIDER_IDLE && connection.is_ready() {
@@ -260,7 +264,7 @@ impl Upstream {
     }
 
     /// Returns a connection whose answer was read to its end to the pool.
-    pub(super) fn keep(&self, mut connection: Connection) {
+    pub(super) fn return_to_pool(&self, mut connection: ProviderConnection) {
         if !connection.is_ready() {
             return;
         }
@@ -274,7 +278,7 @@ impl Upstream {
         drop(closed);
     }
 
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<(Instant, Connection)>> {
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<(Instant, ProviderConnection)>> {
         self.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
@@ -286,7 +290,7 @@ fn is_timeout(error: &(dyn std::error::Error + 'static)) -> bool {
         .any(|error| error.kind() == std::io::ErrorKind::TimedOut)
 }
 
-pub(super) fn connector() -> Result<Connector, ProviderSetupError> {
+pub(super) fn connector() -> Result<ProviderConnector, ProviderSetupError> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     // Without this, each small piece may wait 40 ms for the acknowledgement of the previous one.

@@ -16,22 +16,22 @@ use std::{
 };
 
 use domain::PayingAccount;
-use fairness::{Bounds, Turns};
+use fairness::{TurnBounds, TurnQueue};
 use tokio::time::{Instant, sleep_until};
 
 use crate::{limits, metrics};
 
 /// The pace of one model at one provider.
-pub(in crate::gateway) struct Pace {
+pub(in crate::gateway) struct ProviderPace {
     /// Whether requests wait for their turn.
     is_limited: AtomicBool,
     waiting: AtomicUsize,
     /// The turn to pass, held by one request at a time.
-    turn: Turns<PayingAccount>,
-    state: Mutex<State>,
+    turn: TurnQueue<PayingAccount>,
+    state: Mutex<PaceState>,
 }
 
-struct State {
+struct PaceState {
     next: Instant,
     gap: Duration,
     refused: Option<Instant>,
@@ -39,23 +39,23 @@ struct State {
 
 /// The request cannot be sent in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::gateway) struct TooLate {
+pub(in crate::gateway) struct PaceError {
     /// When a retry may succeed.
     pub(in crate::gateway) retry_after: Duration,
 }
 
-impl Pace {
+impl ProviderPace {
     pub(in crate::gateway) fn new() -> Self {
         Self {
             is_limited: AtomicBool::new(false),
             waiting: AtomicUsize::new(0),
-            turn: Turns::new(Bounds {
+            turn: TurnQueue::new(TurnBounds {
                 total: 1,
                 share: 1,
                 waiting: limits::PACED,
                 waiting_share: limits::ACCOUNT_PACED,
             }),
-            state: Mutex::new(State { next: Instant::now(), gap: limits::PACE_FIRST_GAP, refused: None }),
+            state: Mutex::new(PaceState { next: Instant::now(), gap: limits::PACE_FIRST_GAP, refused: None }),
         }
     }
 
@@ -71,14 +71,14 @@ impl Pace {
         self.waiting.load(Ordering::Relaxed) == 0 && self.pass()
     }
 
-    pub(in crate::gateway) async fn wait(&self, account: &PayingAccount, deadline: Instant) -> Result<(), TooLate> {
+    pub(in crate::gateway) async fn wait(&self, account: &PayingAccount, deadline: Instant) -> Result<(), PaceError> {
         // Checked before queueing: a request that cannot pass in time must not hold up others.
-        self.check(deadline)?;
-        let _waiting = Waiting::new(&self.waiting);
+        self.next_before(deadline)?;
+        let _waiting = WaitingGuard::new(&self.waiting);
         let patience = deadline.saturating_duration_since(Instant::now());
         let Ok(_turn) = self.turn.take(account, patience).await else { return Err(self.too_late()) };
         loop {
-            let next = self.check(deadline)?;
+            let next = self.next_before(deadline)?;
             if self.pass() {
                 return Ok(());
             }
@@ -98,18 +98,18 @@ impl Pace {
     }
 
     /// Returns when the next request may pass, if that is before `deadline`.
-    fn check(&self, deadline: Instant) -> Result<Instant, TooLate> {
+    fn next_before(&self, deadline: Instant) -> Result<Instant, PaceError> {
         let next = self.state().next;
         if next > deadline { Err(self.too_late()) } else { Ok(next) }
     }
 
-    fn too_late(&self) -> TooLate {
+    fn too_late(&self) -> PaceError {
         let until = self.state().next.saturating_duration_since(Instant::now());
-        TooLate { retry_after: until.max(limits::OVERLOAD_RETRY) }
+        PaceError { retry_after: until.max(limits::OVERLOAD_RETRY) }
     }
 
     /// Records that the provider refused a request sent at `sent`, and accepts the next after `retry_after` if given.
-    pub(in crate::gateway) fn refused(&self, sent: Instant, retry_after: Option<Duration>) {
+    pub(in crate::gateway) fn record_refused(&self, sent: Instant, retry_after: Option<Duration>) {
         let now = Instant::now();
         let mut state = self.state();
         // Requests sent before the last refusal say nothing about the rate since then.
@@ -125,7 +125,7 @@ impl Pace {
     }
 
     /// Records that the provider accepted a request.
-    pub(in crate::gateway) fn taken(&self) {
+    pub(in crate::gateway) fn record_accepted(&self) {
         if !self.is_limited() {
             return;
         }
@@ -141,14 +141,14 @@ impl Pace {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PaceState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-struct Waiting<'p>(&'p AtomicUsize);
+struct WaitingGuard<'p>(&'p AtomicUsize);
 
-impl<'p> Waiting<'p> {
+impl<'p> WaitingGuard<'p> {
     fn new(count: &'p AtomicUsize) -> Self {
         count.fetch_add(1, Ordering::Relaxed);
         metrics::paced().increment(1);
@@ -156,7 +156,7 @@ impl<'p> Waiting<'p> {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
         metrics::paced().decrement(1);
@@ -179,9 +179,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn accounts_take_turns_once_the_provider_has_refused() {
-        let pace = Arc::new(Pace::new());
+        let pace = Arc::new(ProviderPace::new());
         assert!(!pace.is_limited());
-        pace.refused(Instant::now(), Some(Duration::from_secs(2)));
+        pace.record_refused(Instant::now(), Some(Duration::from_secs(2)));
         assert!(pace.is_limited());
         let (start, order) = (Instant::now(), Arc::new(Mutex::new(Vec::new())));
         let mut tasks = Vec::new();
@@ -190,7 +190,7 @@ mod tests {
             tasks.push(tokio::spawn(async move {
                 pace.wait(&account(name), soon()).await.unwrap();
                 order.lock().unwrap().push((name, start.elapsed()));
-                pace.taken();
+                pace.record_accepted();
             }));
             tokio::task::yield_now().await;
         }
@@ -203,19 +203,19 @@ mod tests {
         assert!(order.is_sorted_by(|one, next| next.1.saturating_sub(one.1) >= limits::PACE_SHORTEST_GAP), "{order:?}");
         // The limit is lifted when the provider has refused nothing for a while.
         tokio::time::advance(limits::PACE_CALM).await;
-        pace.taken();
+        pace.record_accepted();
         assert!(!pace.is_limited());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_request_that_cannot_pass_in_time_does_not_wait() {
-        let pace = Pace::new();
-        pace.refused(Instant::now(), Some(Duration::from_mins(1)));
+        let pace = ProviderPace::new();
+        pace.record_refused(Instant::now(), Some(Duration::from_mins(1)));
         let late = pace.wait(&account('a'), soon()).await.unwrap_err();
         assert!(late.retry_after > Duration::from_secs(50));
         // A request that waited in vain behind another's turn fails at its deadline.
-        let pace = Pace::new();
-        pace.refused(Instant::now(), Some(Duration::from_secs(25)));
+        let pace = ProviderPace::new();
+        pace.record_refused(Instant::now(), Some(Duration::from_secs(25)));
         let (first, second) = (account('a'), account('b'));
         let deadline = Instant::now() + Duration::from_secs(20);
         assert!(pace.wait(&first, deadline).await.is_err());
@@ -230,30 +230,30 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_rate_rises_with_what_is_taken_and_falls_with_refusals() {
-        let pace = Pace::new();
-        let gap = |pace: &Pace| pace.state().gap;
-        pace.refused(Instant::now(), None);
+        let pace = ProviderPace::new();
+        let gap = |pace: &ProviderPace| pace.state().gap;
+        pace.record_refused(Instant::now(), None);
         assert_eq!(gap(&pace), limits::PACE_FIRST_GAP);
         // A single refusal counts among several requests in flight.
         let sent = Instant::now();
         tokio::time::advance(Duration::from_millis(10)).await;
-        pace.refused(sent + Duration::from_millis(5), None);
+        pace.record_refused(sent + Duration::from_millis(5), None);
         let slower = gap(&pace);
         assert_eq!(slower, limits::PACE_FIRST_GAP * 2);
         for _ in 0..10 {
-            pace.refused(sent, None);
+            pace.record_refused(sent, None);
         }
         assert_eq!(gap(&pace), slower);
-        pace.taken();
+        pace.record_accepted();
         let faster = gap(&pace);
         assert!(faster < slower && faster > slower / 2, "{faster:?}");
         for _ in 0..100_000 {
-            pace.taken();
+            pace.record_accepted();
         }
         assert_eq!(gap(&pace), limits::PACE_SHORTEST_GAP);
         for _ in 0..100 {
             tokio::time::advance(Duration::from_millis(2)).await;
-            pace.refused(Instant::now(), None);
+            pace.record_refused(Instant::now(), None);
             tokio::time::advance(Duration::from_millis(2)).await;
         }
         assert_eq!(gap(&pace), limits::PACE_LONGEST_GAP);

@@ -11,12 +11,12 @@ use std::{
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 
-use super::super::request::Pieces;
+use super::super::request::BodyPieces;
 use crate::limits;
 
 /// A body to send, which can be retried if nothing of it was taken at the first attempt. Clones share it.
 #[derive(Clone)]
-pub(in crate::gateway) enum Sendable {
+pub(in crate::gateway) enum UpstreamBody {
     Whole(Bytes),
     /// A large body. Once a connection begins to take it, only that connection holds it in memory.
     Pieces {
@@ -29,15 +29,15 @@ pub(in crate::gateway) enum Sendable {
 
 /// A body that is being sent. It calls a function right before the request is sent: hyper polls for the first frame,
 /// and then passes it to the kernel together with the request's head.
-pub(in crate::gateway) struct RequestBody {
-    body: Option<Sendable>,
+pub(in crate::gateway) struct SendingBody {
+    body: Option<UpstreamBody>,
     taken: VecDeque<Bytes>,
     left: usize,
     before_sending: Box<dyn Fn() + Send>,
 }
 
-impl From<Pieces> for Sendable {
-    fn from(body: Pieces) -> Self {
+impl From<BodyPieces> for UpstreamBody {
+    fn from(body: BodyPieces) -> Self {
         let len = body.len();
         let mut pieces: VecDeque<Bytes> = body.into_inner().into();
         match pieces.pop_front() {
@@ -53,9 +53,9 @@ impl From<Pieces> for Sendable {
     }
 }
 
-impl Sendable {
+impl UpstreamBody {
     /// Keeps the body after sending, so that it can be sent again.
-    pub(in crate::gateway) fn kept(mut self) -> Self {
+    pub(in crate::gateway) fn with_retention(mut self) -> Self {
         if let Self::Pieces { is_kept, .. } = &mut self {
             *is_kept = true;
         }
@@ -71,7 +71,7 @@ impl Sendable {
     }
 
     /// Returns whether the body can be sent (again).
-    pub(in crate::gateway) fn is_there(&self) -> bool {
+    pub(in crate::gateway) fn is_available(&self) -> bool {
         match self {
             Self::Whole(_) => true,
             Self::Pieces { pieces, .. } => pieces.lock().unwrap_or_else(PoisonError::into_inner).is_some(),
@@ -90,8 +90,8 @@ impl Sendable {
     }
 }
 
-impl RequestBody {
-    pub(super) fn new(body: Sendable, before_sending: impl Fn() + Send + 'static) -> Self {
+impl SendingBody {
+    pub(super) fn new(body: UpstreamBody, before_sending: impl Fn() + Send + 'static) -> Self {
         let left = body.len();
         Self { body: Some(body), taken: VecDeque::new(), left, before_sending: Box::new(before_sending) }
     }
@@ -99,7 +99,7 @@ impl RequestBody {
     fn next(&mut self) -> Option<Bytes> {
         match self.body.take() {
             None => {}
-            Some(Sendable::Whole(body)) => {
+            Some(UpstreamBody::Whole(body)) => {
                 (self.before_sending)();
                 self.left = 0;
                 return (!body.is_empty()).then_some(body);
@@ -120,7 +120,7 @@ impl RequestBody {
     }
 }
 
-impl Body for RequestBody {
+impl Body for SendingBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -148,18 +148,18 @@ mod tests {
     #[tokio::test]
     async fn a_large_body_is_sent_in_small_pieces_and_let_go_of() {
         let large = Bytes::from(vec![b'x'; 10 * limits::SENT_PIECE_BYTES + 1]);
-        let sendable = Sendable::from(Pieces::from(large.clone()));
+        let sendable = UpstreamBody::from(BodyPieces::from(large.clone()));
         let count = Arc::new(AtomicUsize::new(0));
         let counted = count.clone();
-        let mut body = RequestBody::new(sendable.clone(), move || {
+        let mut body = SendingBody::new(sendable.clone(), move || {
             counted.fetch_add(1, Ordering::Relaxed);
         });
-        assert!(sendable.is_there() && count.load(Ordering::Relaxed) == 0 && !body.is_end_stream());
+        assert!(sendable.is_available() && count.load(Ordering::Relaxed) == 0 && !body.is_end_stream());
         let mut sent = Vec::new();
         while let Some(frame) = body.frame().await {
             let piece = frame.unwrap().into_data().unwrap();
             assert!(piece.len() <= limits::SENT_PIECE_BYTES);
-            assert!(!sendable.is_there(), "it is not sent twice");
+            assert!(!sendable.is_available(), "it is not sent twice");
             sent.extend_from_slice(&piece);
         }
         assert!(body.is_end_stream() && sent == large);
@@ -172,10 +172,10 @@ mod tests {
     #[tokio::test]
     async fn a_large_body_that_is_kept_can_be_sent_again() {
         let large = Bytes::from(vec![b'x'; 10 * limits::SENT_PIECE_BYTES + 1]);
-        let sendable = Sendable::from(Pieces::from(large.clone())).kept();
+        let sendable = UpstreamBody::from(BodyPieces::from(large.clone())).with_retention();
         for _ in 0..2 {
-            assert_eq!(RequestBody::new(sendable.clone(), || {}).collect().await.unwrap().to_bytes(), large);
-            assert!(sendable.is_there());
+            assert_eq!(SendingBody::new(sendable.clone(), || {}).collect().await.unwrap().to_bytes(), large);
+            assert!(sendable.is_available());
         }
         drop(sendable);
         assert!(large.is_unique());
@@ -183,12 +183,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_small_body_is_one_piece_and_can_be_sent_again() {
-        let sendable = Sendable::from(Pieces::from(Bytes::from_static(b"{}")));
+        let sendable = UpstreamBody::from(BodyPieces::from(Bytes::from_static(b"{}")));
         for _ in 0..2 {
-            let body = RequestBody::new(sendable.clone(), || {});
+            let body = SendingBody::new(sendable.clone(), || {});
             assert_eq!(body.size_hint().exact(), Some(2));
             assert_eq!(body.collect().await.unwrap().to_bytes(), "{}");
-            assert!(sendable.is_there());
+            assert!(sendable.is_available());
         }
     }
 }

@@ -12,7 +12,7 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::connection::Connection;
+use super::connection::ProviderConnection;
 use crate::limits;
 
 /// A provider's answer whose body is still to be read.
@@ -20,10 +20,10 @@ pub(in crate::gateway) struct UpstreamResponse {
     pub(in crate::gateway) status: StatusCode,
     pub(in crate::gateway) headers: HeaderMap,
     body: Incoming,
-    connection: Connection,
-    timeouts: Timeouts,
+    connection: ProviderConnection,
+    timeouts: AnswerTimeouts,
     /// `None` while chunks are read as soon as they arrive.
-    batching: Option<Batching>,
+    batching: Option<ChunkBatching>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -36,9 +36,14 @@ pub(in crate::gateway) enum ReadError {
 
 impl UpstreamResponse {
     /// Creates an answer that must have content by `begin_by`, and then at least every `idle`.
-    pub(super) fn new(connection: Connection, response: Response<Incoming>, begin_by: Instant, idle: Duration) -> Self {
+    pub(super) fn new(
+        connection: ProviderConnection,
+        response: Response<Incoming>,
+        begin_by: Instant,
+        idle: Duration,
+    ) -> Self {
         let (head, body) = response.into_parts();
-        let timeouts = Timeouts::new(begin_by, idle);
+        let timeouts = AnswerTimeouts::new(begin_by, idle);
         Self { status: head.status, headers: head.headers, body, connection, timeouts, batching: None }
     }
 
@@ -104,7 +109,7 @@ impl UpstreamResponse {
     }
 
     /// Returns the connection, which can be reused if the body was read to its end.
-    pub(in crate::gateway) fn into_connection(self) -> Connection {
+    pub(in crate::gateway) fn into_connection(self) -> ProviderConnection {
         self.connection
     }
 }
@@ -114,7 +119,7 @@ impl UpstreamResponse {
 /// Nothing is read, and so no task is woken, before [`limits::GATHER`] has passed since the last chunk. A chunk that
 /// arrives later is read immediately and needs no timer.
 #[derive(Default)]
-struct Batching {
+struct ChunkBatching {
     /// Whether everything that had arrived was read.
     is_drained: bool,
     is_waiting: bool,
@@ -123,7 +128,7 @@ struct Batching {
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl Batching {
+impl ChunkBatching {
     fn poll(&mut self, cx: &mut Context<'_>, last_chunk: Instant) -> Poll<()> {
         if self.is_drained {
             self.is_drained = false;
@@ -153,7 +158,7 @@ impl Batching {
 
 /// The timeouts of an answer: for its beginning, for the next chunk, and for the whole. They share one timer, reset
 /// when it fires and when the answer begins.
-struct Timeouts {
+struct AnswerTimeouts {
     /// The time by which the answer must begin, until it has. Before that, pauses may be longer.
     begin_by: Option<Instant>,
     idle: Duration,
@@ -164,7 +169,7 @@ struct Timeouts {
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl Timeouts {
+impl AnswerTimeouts {
     fn new(begin_by: Instant, idle: Duration) -> Self {
         let now = Instant::now();
         let end = now + limits::EXCHANGE;
@@ -210,7 +215,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn quick_chunks_are_batched_and_slow_ones_do_not_wait() {
-        let mut batching = Batching::default();
+        let mut batching = ChunkBatching::default();
         let start = Instant::now();
         poll_fn(|cx| batching.poll(cx, start)).await;
         assert_eq!((start.elapsed(), batching.is_batch), (Duration::ZERO, false), "chunks that have arrived are read");
@@ -232,20 +237,20 @@ mod tests {
     async fn an_answer_has_longer_to_begin_than_to_go_on() {
         let (idle, first) = (Duration::from_mins(1), Duration::from_mins(5));
         let start = Instant::now();
-        let waits = async |timeouts: &mut Timeouts| {
+        let waits = async |timeouts: &mut AnswerTimeouts| {
             poll_fn(|cx| timeouts.poll(cx)).await;
             start.elapsed().as_secs()
         };
-        let mut silent = Timeouts::new(start + first, idle);
+        let mut silent = AnswerTimeouts::new(start + first, idle);
         assert_eq!(waits(&mut silent).await, 300);
 
         let start = Instant::now();
-        let outlasts = async |timeouts: &mut Timeouts, seconds: u64| {
+        let outlasts = async |timeouts: &mut AnswerTimeouts, seconds: u64| {
             let waiting = poll_fn(|cx| timeouts.poll(cx));
             tokio::time::timeout(Duration::from_secs(seconds), waiting).await.is_err()
         };
         // Signs of life without content do not shorten the wait; words do, even though the timer was set.
-        let mut begun = Timeouts::new(start + first, idle);
+        let mut begun = AnswerTimeouts::new(start + first, idle);
         assert!(outlasts(&mut begun, 200).await);
         begun.reset_idle();
         begun.set_begun();
@@ -253,7 +258,7 @@ mod tests {
         assert_eq!(start.elapsed().as_secs(), 260);
         // An answer that shows signs of life after that time is not given up either.
         let start = Instant::now();
-        let mut alive = Timeouts::new(start + first, idle);
+        let mut alive = AnswerTimeouts::new(start + first, idle);
         for _ in 0..20 {
             assert!(outlasts(&mut alive, 20).await);
             alive.reset_idle();

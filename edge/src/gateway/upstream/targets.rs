@@ -1,10 +1,10 @@
 //! The request paths of a provider.
 
-use config::models::{ModelRoute, Provider};
+use config::models::{ModelProvider, ModelRoute};
 use http::Uri;
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Targets {
+pub(super) struct ProviderTargets {
     chat: Uri,
     responses: Uri,
     messages: Uri,
@@ -12,9 +12,9 @@ pub(super) struct Targets {
     embeddings: Uri,
 }
 
-impl Targets {
+impl ProviderTargets {
     /// Creates the targets under the provider's address.
-    pub(super) fn of(provider: &Provider) -> Result<Self, http::Error> {
+    pub(super) fn for_provider(provider: &ModelProvider) -> Result<Self, http::Error> {
         let target = |own: Option<&String>, usual: &str| {
             let path = own.map_or(usual, |own| own.trim_start_matches('/'));
             let url = format!("{}/{path}", provider.base_url.as_str().trim_end_matches('/'));

@@ -3,31 +3,31 @@
 use std::fmt;
 
 use config::models::Model;
-use domain::usage::Charge;
+use domain::usage::CompletionCharge;
 
-use super::Usage;
+use super::TokenUsage;
 
 /// The cost fields, written at the end of a `usage` object: `cost_microeuros`, in millionths of a euro, rounded up; and
 /// `cost_assumed`, the kinds of tokens that the provider did not report and that were therefore charged at the higher
 /// price.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::gateway) struct Cost(Charge);
+pub(in crate::gateway) struct CostFields(CompletionCharge);
 
-impl Cost {
-    pub(in crate::gateway) fn of(usage: &Usage, model: &Model) -> Self {
+impl CostFields {
+    pub(in crate::gateway) fn for_usage(usage: &TokenUsage, model: &Model) -> Self {
         model.prices.charge(usage.prompt, usage.completion, &usage.kinds).into()
     }
 }
 
-impl From<Charge> for Cost {
-    fn from(charge: Charge) -> Self {
+impl From<CompletionCharge> for CostFields {
+    fn from(charge: CompletionCharge) -> Self {
         Self(charge)
     }
 }
 
-impl fmt::Display for Cost {
+impl fmt::Display for CostFields {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Charge { cost, assumed } = self.0;
+        let CompletionCharge { cost, assumed } = self.0;
         write!(f, ",\"cost_microeuros\":{}", cost.microeuros())?;
         for (at, name) in assumed.names().enumerate() {
             f.write_str(if at == 0 { ",\"cost_assumed\":[" } else { "," })?;

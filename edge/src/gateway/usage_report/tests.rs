@@ -1,5 +1,5 @@
-use config::gateway::Pointer;
-use domain::usage::{Charge, Prices};
+use config::gateway::JsonPointer;
+use domain::usage::{CompletionCharge, ModelPrices};
 
 use super::*;
 
@@ -26,9 +26,10 @@ fn incomplete_and_unbelievable_reports_are_ignored() {
 }
 
 /// Cached tokens are cheap, as at most providers.
-const CHEAP: Prices = Prices { input: 100, cached_input: 10, cache_write: 100, output: 400, reasoning: 400, image: 0 };
+const CHEAP: ModelPrices =
+    ModelPrices { input: 100, cached_input: 10, cache_write: 100, output: 400, reasoning: 400, image: 0 };
 /// Every kind has its own price.
-const ALL: Prices = Prices { cache_write: 125, reasoning: 600, ..CHEAP };
+const ALL: ModelPrices = ModelPrices { cache_write: 125, reasoning: 600, ..CHEAP };
 
 fn places(change: impl FnOnce(&mut UsageFields)) -> UsageFields {
     let mut places = UsageFields::default();
@@ -36,7 +37,7 @@ fn places(change: impl FnOnce(&mut UsageFields)) -> UsageFields {
     places
 }
 
-fn pointer(text: &str) -> Pointer {
+fn pointer(text: &str) -> JsonPointer {
     text.to_owned().try_into().unwrap()
 }
 
@@ -174,15 +175,15 @@ fn tokens_are_charged_once_as_each_provider_counts_them() {
             all,
         ),
     ] {
-        let usage = read(usage.as_bytes(), places, 0).unwrap();
+        let usage = parse_provider_usage(usage.as_bytes(), places, 0).unwrap();
         assert_eq!((usage.prompt, usage.completion, usage.is_contradictory), (1_000, 50, false), "{name}");
-        let of = |prices: &Prices| prices.charge(usage.prompt, usage.completion, &usage.kinds);
-        assert_eq!(of(&Prices::flat(15, 45)).cost.0, 17_250, "{name}");
+        let of = |prices: &ModelPrices| prices.charge(usage.prompt, usage.completion, &usage.kinds);
+        assert_eq!(of(&ModelPrices::flat(15, 45)).cost.0, 17_250, "{name}");
         assert_eq!(of(&CHEAP).cost.0, cheap, "{name}");
-        let Charge { cost, assumed: kinds } = of(&ALL);
+        let CompletionCharge { cost, assumed: kinds } = of(&ALL);
         assert_eq!((cost.0, kinds.names().collect::<Vec<_>>().join(",").as_str()), (dear, assumed), "{name}");
         // A client reads the same from the gateway's report.
-        let said = to_json(&usage, &Cost::from(of(&ALL)));
+        let said = to_json(&usage, &CostFields::from(of(&ALL)));
         assert_eq!(parse(said.as_bytes()), Some(usage), "{said}");
         let said: serde_json::Value = serde_json::from_str(&said).unwrap();
         assert_eq!(said["cost_microeuros"], dear.div_ceil(100), "{name}");
@@ -205,9 +206,9 @@ fn reports_that_contradict_themselves_are_cut_and_counted() {
         ),
     ] {
         let usage = format!(r#"{{"prompt_tokens":1000,"completion_tokens":50,{usage}}}"#);
-        let usage = read(usage.as_bytes(), &UsageFields::default(), 0).unwrap();
+        let usage = parse_provider_usage(usage.as_bytes(), &UsageFields::default(), 0).unwrap();
         assert!(usage.is_contradictory);
-        let of = |prices: &Prices| prices.charge(usage.prompt, usage.completion, &usage.kinds).cost.0;
+        let of = |prices: &ModelPrices| prices.charge(usage.prompt, usage.completion, &usage.kinds).cost.0;
         assert_eq!((of(&CHEAP), of(&ALL)), (cheap, dear));
     }
 }
@@ -216,22 +217,22 @@ fn reports_that_contradict_themselves_are_cut_and_counted() {
 fn images_are_counted_by_the_provider_or_by_the_request() {
     let counted = places(|places| places.images = Some(pointer("/images")));
     let usage = r#"{"prompt_tokens":4,"completion_tokens":1,"images":2}"#;
-    let of = |places: &UsageFields| read(usage.as_bytes(), places, 3).unwrap().kinds.images;
+    let of = |places: &UsageFields| parse_provider_usage(usage.as_bytes(), places, 3).unwrap().kinds.images;
     assert_eq!((of(&counted), of(&UsageFields::default())), (2, 3));
-    let expected = Expected { prompt: 4, completion: 9, choices: 1, images: 3 };
+    let expected = ExpectedUsage { prompt: 4, completion: 9, choices: 1, images: 3 };
     assert_eq!(expected.estimate(1).kinds.images, 3);
 }
 
 #[test]
 fn a_later_report_takes_back_nothing_that_was_said_of_kinds() {
-    let of = |usage: &str| read(usage.as_bytes(), &UsageFields::default(), 0);
+    let of = |usage: &str| parse_provider_usage(usage.as_bytes(), &UsageFields::default(), 0);
     let cached = of(r#"{"prompt_tokens":100,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":60}}"#);
     let bare = of(r#"{"prompt_tokens":100,"completion_tokens":9}"#);
-    let both = later(cached, bare).unwrap();
+    let both = merge_reports(cached, bare).unwrap();
     assert_eq!((both.completion, both.kinds.cached), (9, Some(60)));
     let other = of(r#"{"prompt_tokens":101,"completion_tokens":9}"#);
-    assert_eq!(later(cached, other).unwrap().kinds.cached, None);
-    assert_eq!(later(bare, cached), bare);
+    assert_eq!(merge_reports(cached, other).unwrap().kinds.cached, None);
+    assert_eq!(merge_reports(bare, cached), bare);
 }
 
 #[test]
@@ -246,6 +247,10 @@ fn the_reason_is_found_at_the_end_of_a_frame() {
         ("", None),
     ] {
         let choices = of(end);
-        assert_eq!((ending_of_frame(choices.as_bytes()), super::ending(choices.as_bytes())), (ending, ending), "{end}");
+        assert_eq!(
+            (frame_ending(choices.as_bytes()), super::last_finish_reason(choices.as_bytes())),
+            (ending, ending),
+            "{end}"
+        );
     }
 }

@@ -5,22 +5,22 @@ use std::{fmt, slice};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
-use super::{super::json, Violation, Wire, require};
+use super::{super::json, PropertyViolation, WireChecks, require};
 
-impl Wire {
+impl WireChecks {
     /// Checks the parser of JSON objects: it finds the fields that serde finds, and each of them, copied from the text,
     /// is the same field for serde.
-    pub fn check_fields(text: &[u8]) -> Result<(), Violation> {
-        let expected = serde_json::from_slice::<Pairs>(text).ok();
+    pub fn check_fields(text: &[u8]) -> Result<(), PropertyViolation> {
+        let expected = serde_json::from_slice::<SerdeFields>(text).ok();
         let Ok(found) = json::fields(text).collect::<Result<Vec<_>, _>>() else {
             return require(text, [("an object's fields are found", expected.is_none())]);
         };
         let part = |range| text.get(range).unwrap_or_default();
         let mut end = 0;
-        for json::Field { whole, value, .. } in &found {
+        for json::JsonField { whole, value, .. } in &found {
             let follows = end < whole.start && whole.start < value.start;
             let ends = value.start < value.end && value.end == whole.end && whole.end < text.len();
-            let elements = json::elements(part(value.clone())).map_or(0, Iterator::count);
+            let elements = json::array_elements(part(value.clone())).map_or(0, Iterator::count);
             require(
                 text,
                 [
@@ -30,7 +30,7 @@ impl Wire {
             )?;
             end = whole.end;
         }
-        let Some(Pairs(expected)) = expected else {
+        let Some(SerdeFields(expected)) = expected else {
             // Strings and numbers that serde refuses are not inspected.
             return require(text, [("only objects have fields", serde_json::from_slice::<Value>(text).is_err())]);
         };
@@ -39,7 +39,7 @@ impl Wire {
             let (name, value) = pair;
             let found = part(field.value.clone());
             let copied = [&b"{"[..], part(field.whole.clone()), b"}"].concat();
-            let copied = serde_json::from_slice::<Pairs>(&copied);
+            let copied = serde_json::from_slice::<SerdeFields>(&copied);
             require(
                 text,
                 [
@@ -48,7 +48,10 @@ impl Wire {
                         "the values are serde's",
                         serde_json::from_slice::<Value>(found).is_ok_and(|found| found == *value),
                     ),
-                    ("a copied field is the same", copied.is_ok_and(|Pairs(copied)| copied == slice::from_ref(pair))),
+                    (
+                        "a copied field is the same",
+                        copied.is_ok_and(|SerdeFields(copied)| copied == slice::from_ref(pair)),
+                    ),
                     ("the elements are serde's", has_elements(found, value)),
                 ],
             )?;
@@ -59,7 +62,7 @@ impl Wire {
 
 /// Returns whether `text` has the elements of `value`, or neither is an array.
 fn has_elements(text: &[u8], value: &Value) -> bool {
-    match (json::elements(text), value) {
+    match (json::array_elements(text), value) {
         (Some(found), Value::Array(elements)) => {
             found.map(|element| serde_json::from_slice::<Value>(element).ok()).eq(elements.iter().cloned().map(Some))
         }
@@ -68,50 +71,50 @@ fn has_elements(text: &[u8], value: &Value) -> bool {
 }
 
 /// The fields of an object as serde reads them: in order, including duplicates.
-struct Pairs(Vec<(String, Value)>);
+struct SerdeFields(Vec<(String, Value)>);
 
-impl<'de> Deserialize<'de> for Pairs {
+impl<'de> Deserialize<'de> for SerdeFields {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Reader;
+        struct PairsVisitor;
 
-        impl<'de> Visitor<'de> for Reader {
-            type Value = Pairs;
+        impl<'de> Visitor<'de> for PairsVisitor {
+            type Value = SerdeFields;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<SerdeFields, A::Error> {
                 let mut pairs = Vec::new();
                 while let Some(pair) = map.next_entry()? {
                     pairs.push(pair);
                 }
-                Ok(Pairs(pairs))
+                Ok(SerdeFields(pairs))
             }
         }
 
-        deserializer.deserialize_map(Reader)
+        deserializer.deserialize_map(PairsVisitor)
     }
 }
 
 /// An object in which the gateway's parser and serde find the same fields.
 #[derive(PartialEq, Eq)]
-pub(super) struct Object<'t>(pub(super) Vec<(String, &'t [u8])>);
+pub(super) struct CheckedObject<'t>(pub(super) Vec<(String, &'t [u8])>);
 
-impl<'t> Object<'t> {
-    pub(super) fn read(text: &'t [u8]) -> Result<Self, Violation> {
-        Wire::check_fields(text)?;
+impl<'t> CheckedObject<'t> {
+    pub(super) fn read(text: &'t [u8]) -> Result<Self, PropertyViolation> {
+        WireChecks::check_fields(text)?;
         let fields = json::fields(text).map(|field| {
             let field = field.map_err(|error| format!("{error}: {}", text.escape_ascii()))?;
             let name = String::from_utf8_lossy(&field.name()).into_owned();
             Ok((name, text.get(field.value).unwrap_or_default()))
         });
-        fields.collect::<Result<_, Violation>>().map(Self)
+        fields.collect::<Result<_, PropertyViolation>>().map(Self)
     }
 
     /// Returns the value of the field that every parser would use for this name. Another spelling of the name, or a
     /// duplicate, is a violation.
-    pub(super) fn only(&self, name: &str) -> Result<Option<&'t [u8]>, Violation> {
+    pub(super) fn unique(&self, name: &str) -> Result<Option<&'t [u8]>, PropertyViolation> {
         let mut found = self.0.iter().filter(|(other, _)| is_spelling(other, name));
         match (found.next(), found.next()) {
             (None, _) => Ok(None),
@@ -125,8 +128,8 @@ impl<'t> Object<'t> {
         self.0.iter().all(|(name, value)| *value == b"null" || names.contains(&name.as_str()))
     }
 
-    pub(super) fn number(&self, name: &str) -> Result<Option<u64>, Violation> {
-        let value = self.only(name)?.filter(|value| *value != b"null");
+    pub(super) fn number(&self, name: &str) -> Result<Option<u64>, PropertyViolation> {
+        let value = self.unique(name)?.filter(|value| *value != b"null");
         value.map(|value| serde_json::from_slice(value).map_err(|error| format!("{name}: {error}"))).transpose()
     }
 }

@@ -8,13 +8,13 @@ use config::models::MAX_TOKENS;
 use super::{
     super::{
         dialect,
-        meter::Usage,
+        meter::TokenUsage,
         models::ServedModel,
-        sse::{Frames, Progress, StreamError},
-        usage_report::{self, Expected},
+        sse::{ChatFrames, StreamError, StreamProgress},
+        usage_report::{self, ExpectedUsage},
     },
-    Violation, Wire,
-    fields::Object,
+    PropertyViolation, WireChecks,
+    fields::CheckedObject,
     require,
 };
 use crate::limits;
@@ -25,15 +25,15 @@ const SHORTEST_USAGE: &str = r#"data:{"usage":{"prompt_tokens":0,"total_tokens":
 const SHORTEST_MODEL: &str = "\"model\":0";
 
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::gateway) struct Relayed {
+pub(in crate::gateway) struct RelayedStream {
     /// The output for the client.
     pub(in crate::gateway) out: Vec<u8>,
     pub(in crate::gateway) end: Result<(), StreamError>,
-    pub(in crate::gateway) usage: Usage,
-    pub(in crate::gateway) usage_so_far: Usage,
+    pub(in crate::gateway) usage: TokenUsage,
+    pub(in crate::gateway) usage_so_far: TokenUsage,
 }
 
-impl Wire {
+impl WireChecks {
     /// Checks the parser of streams. The first byte of `input` determines how the rest is cut, and whether it has two
     /// choices.
     ///
@@ -41,7 +41,7 @@ impl Wire {
     /// by the input; it consists of complete events, and contains no other name of the model than the gateway's, no
     /// list in place of words, and no error of the provider. If it has an end, the usage before it is no more than what
     /// is charged.
-    pub fn check_frames(&self, input: &[u8]) -> Result<(), Violation> {
+    pub fn check_frames(&self, input: &[u8]) -> Result<(), PropertyViolation> {
         let Some((&first, text)) = input.split_first() else { return Ok(()) };
         let choices = 1 + u64::from(first & 1);
         let whole = self.relay(choices, [text]);
@@ -50,7 +50,7 @@ impl Wire {
         let longer = text.len() / SHORTEST_MODEL.len() * self.streamed.id_json.len();
         let costs = text.len() / SHORTEST_USAGE.len() * limits::ADDED_BYTES;
         let added = costs + 2 * limits::IDENTITY_BYTES + 4 * limits::ADDED_BYTES;
-        let Usage { prompt, completion, is_estimated, .. } = whole.usage;
+        let TokenUsage { prompt, completion, is_estimated, .. } = whole.usage;
         let most = if is_estimated { MAX_TOKENS } else { limits::BELIEVABLE_TOKENS };
         require(
             input,
@@ -63,17 +63,21 @@ impl Wire {
     }
 
     /// Relays a stream in these pieces, for a request with this number of choices.
-    pub(in crate::gateway) fn relay<'p>(&self, choices: u64, pieces: impl IntoIterator<Item = &'p [u8]>) -> Relayed {
-        let expected = Expected { prompt: 7, completion: MAX_TOKENS, choices, images: 0 };
-        let mut frames = Frames::new(self.streamed.clone(), expected);
+    pub(in crate::gateway) fn relay<'p>(
+        &self,
+        choices: u64,
+        pieces: impl IntoIterator<Item = &'p [u8]>,
+    ) -> RelayedStream {
+        let expected = ExpectedUsage { prompt: 7, completion: MAX_TOKENS, choices, images: 0 };
+        let mut frames = ChatFrames::new(self.streamed.clone(), expected);
         let mut out = BytesMut::new();
         let end = pieces.into_iter().find_map(|piece| match frames.push(piece, &mut out) {
-            Ok(Progress::Ongoing) => None,
-            Ok(Progress::Complete) => Some(Ok(())),
+            Ok(StreamProgress::Ongoing) => None,
+            Ok(StreamProgress::Complete) => Some(Ok(())),
             Err(error) => Some(Err(error)),
         });
         let end = end.unwrap_or_else(|| frames.end(&mut out));
-        Relayed { out: out.to_vec(), end, usage: frames.usage(), usage_so_far: frames.usage_so_far() }
+        RelayedStream { out: out.to_vec(), end, usage: frames.usage(), usage_so_far: frames.usage_so_far() }
     }
 }
 
@@ -87,16 +91,16 @@ fn pieces(mut text: &[u8], mut seed: u8) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-fn check_relayed(relayed: &Relayed, model: &ServedModel) -> Result<(), Violation> {
+fn check_relayed(relayed: &RelayedStream, model: &ServedModel) -> Result<(), PropertyViolation> {
     let out = &relayed.out[..];
     let events = read_events(out)?;
     let done = events.iter().position(|data| data == "[DONE]");
     for frame in events.iter().filter(|data| *data != "[DONE]") {
-        for (name, value) in &Object::read(frame.as_bytes())?.0 {
+        for (name, value) in &CheckedObject::read(frame.as_bytes())?.0 {
             let passes = match name.as_str() {
                 "model" => *value == model.id_json.as_bytes(),
                 "error" => *value == b"null",
-                "choices" => dialect::flattened(value).is_none(),
+                "choices" => dialect::flatten_choices(value).is_none(),
                 "object" => serde_json::from_slice::<String>(value).ok().as_deref() != Some("error"),
                 _ => true,
             };
@@ -108,14 +112,15 @@ fn check_relayed(relayed: &Relayed, model: &ServedModel) -> Result<(), Violation
     }
     require(out, [("a stream ends once", done.is_some_and(|done| done + 1 == events.len()))])?;
     let frame = events.iter().rev().nth(1).ok_or("nothing stands before the end")?;
-    let frame = Object::read(frame.as_bytes())?;
+    let frame = CheckedObject::read(frame.as_bytes())?;
     let shown = frame.0.iter().rfind(|(name, _)| name == "usage").and_then(|(_, usage)| usage_report::parse(usage));
-    let is_charged = |shown: Usage| shown.prompt + shown.completion <= relayed.usage.prompt + relayed.usage.completion;
+    let is_charged =
+        |shown: TokenUsage| shown.prompt + shown.completion <= relayed.usage.prompt + relayed.usage.completion;
     require(out, [("the usage that a client is shown is charged", shown.is_some_and(is_charged))])
 }
 
 /// Parses the data of each event like a client.
-fn read_events(out: &[u8]) -> Result<Vec<String>, Violation> {
+fn read_events(out: &[u8]) -> Result<Vec<String>, PropertyViolation> {
     let text = String::from_utf8_lossy(out).replace("\r\n", "\n").replace('\r', "\n");
     let (mut events, mut data, mut is_whole, mut is_named) = (Vec::new(), Vec::new(), true, false);
     for line in text.split_terminator('\n') {

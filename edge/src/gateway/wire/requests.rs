@@ -2,40 +2,40 @@
 
 use bytes::Bytes;
 use config::{
-    gateway::{Lack, Quirks, Thoughts},
+    gateway::{ProviderQuirks, ReasoningForm, UnsupportedConstruct},
     models::MAX_TOKENS,
 };
 
 use super::{
     super::{
-        asks::Asks,
+        asks::RequestLimits,
         json,
         request::{
             self, CompletionRequest, GOVERNED, JUDGED,
             passing::{ALWAYS, BEYOND_TOKENS},
         },
     },
-    Violation, Wire,
-    fields::{Object, is_spelling},
+    PropertyViolation, WireChecks,
+    fields::{CheckedObject, is_spelling},
     require,
 };
 use crate::limits;
 
-impl Wire {
+impl WireChecks {
     /// Checks the validation of requests.
     ///
     /// An accepted request, as sent in the provider's dialect, has only fields that may reach the provider, and asks
     /// for no more than was reserved. Validated again, it is unchanged and needs no larger reservation. The name of a
     /// governed field is recognized however it is escaped, and passes in no other spelling.
-    pub fn check_request(&self, body: &[u8]) -> Result<(), Violation> {
-        let Some(request) = self.judge(body) else { return Ok(()) };
+    pub fn check_request(&self, body: &[u8]) -> Result<(), PropertyViolation> {
+        let Some(request) = self.validate(body) else { return Ok(()) };
         let asked = check_sent(&request)?;
-        let text = as_of_a_client(&request);
+        let text = as_client_body(&request);
         // The names of the model and the ceilings that are added are no part of a prompt.
         let added = (text.len() as u64).saturating_sub(body.len() as u64);
         let reserved = request.max_usage.prompt + added;
         let again =
-            self.judge(&text).ok_or_else(|| format!("what is sent is not accepted: {}", text.escape_ascii()))?;
+            self.validate(&text).ok_or_else(|| format!("what is sent is not accepted: {}", text.escape_ascii()))?;
         require(
             body,
             [
@@ -49,12 +49,12 @@ impl Wire {
         self.check_spellings(&text, &again)
     }
 
-    fn judge(&self, body: &[u8]) -> Option<CompletionRequest> {
-        request::validate(&Bytes::copy_from_slice(body), &self.models, &Asks::default()).ok()
+    fn validate(&self, body: &[u8]) -> Option<CompletionRequest> {
+        request::validate(&Bytes::copy_from_slice(body), &self.models, &RequestLimits::default()).ok()
     }
 
     /// Checks other spellings of one governed name in `text`, which was validated as `judged`.
-    fn check_spellings(&self, text: &[u8], judged: &CompletionRequest) -> Result<(), Violation> {
+    fn check_spellings(&self, text: &[u8], judged: &CompletionRequest) -> Result<(), PropertyViolation> {
         let fields: Vec<_> =
             json::fields(text).filter_map(Result::ok).filter(|field| is_known(&field.name())).collect();
         // One suffices, since a fuzzer tries many texts.
@@ -62,11 +62,11 @@ impl Wire {
         let name = String::from_utf8_lossy(&field.name()).into_owned();
         let respelled = |name: &str| {
             let (before, value) = (&text[..field.whole.start], &text[field.value.start..]);
-            self.judge(&[before, b"\"", name.as_bytes(), b"\":", value].concat())
+            self.validate(&[before, b"\"", name.as_bytes(), b"\":", value].concat())
         };
         let escaped = format!("\\u{:04x}{}", name.as_bytes()[0], &name[1..]);
         let escaped = respelled(&escaped).ok_or_else(|| format!("{name} is refused when it is escaped"))?;
-        let is_same = Object::read(&escaped.body.joined())? == Object::read(&judged.body.joined())?;
+        let is_same = CheckedObject::read(&escaped.body.joined())? == CheckedObject::read(&judged.body.joined())?;
         let (reserved, expected) = (escaped.max_usage.completion, judged.max_usage.completion);
         require(text, [("an escaped name is the name", is_same && reserved == expected)])?;
         let folded = name.replace('s', "\u{17f}").replace('k', "\u{212a}");
@@ -83,7 +83,7 @@ fn is_known(name: &[u8]) -> bool {
 }
 
 /// Returns the provider's body as a client could have sent it, with the gateway's name of the model.
-fn as_of_a_client(request: &CompletionRequest) -> Vec<u8> {
+fn as_client_body(request: &CompletionRequest) -> Vec<u8> {
     let body = &request.body.joined()[..];
     let model = json::fields(body).filter_map(Result::ok).find(|field| *field.name() == *b"model");
     let value = model.map(|field| field.value).unwrap_or_default();
@@ -91,10 +91,10 @@ fn as_of_a_client(request: &CompletionRequest) -> Vec<u8> {
 }
 
 /// Checks the body for the provider. Returns the most tokens that it asks for.
-fn check_sent(request: &CompletionRequest) -> Result<u64, Violation> {
+fn check_sent(request: &CompletionRequest) -> Result<u64, PropertyViolation> {
     let (body, model) = (&request.body.joined()[..], &request.model.model);
     let quirks = &model.provider.quirks;
-    let sent = Object::read(body)?;
+    let sent = CheckedObject::read(body)?;
     for (name, value) in &sent.0 {
         require(body, [("fields may reach the provider", may_pass(name, value, quirks))])?;
     }
@@ -102,16 +102,16 @@ fn check_sent(request: &CompletionRequest) -> Result<u64, Violation> {
     let ceiling = maxima.into_iter().flatten().max().unwrap_or_default();
     let choices = sent.number("n")?.unwrap_or(1);
     let asked = ceiling.saturating_mul(choices);
-    let is_stream = sent.only("stream")?.is_some_and(|value| value == b"true");
-    let options = sent.only("stream_options")?.filter(|_| is_stream).map(Object::read).transpose()?;
+    let is_stream = sent.unique("stream")?.is_some_and(|value| value == b"true");
+    let options = sent.unique("stream_options")?.filter(|_| is_stream).map(CheckedObject::read).transpose()?;
     let asks_for_usage = match options {
-        Some(options) => options.only("include_usage")?.is_some_and(|value| value == b"true"),
+        Some(options) => options.unique("include_usage")?.is_some_and(|value| value == b"true"),
         None => !is_stream || quirks.drop.iter().any(|dropped| dropped == "stream_options"),
     };
-    let (messages, tools) = (sent.only("messages")?.unwrap_or_default(), sent.only("tools")?.unwrap_or_default());
+    let (messages, tools) = (sent.unique("messages")?.unwrap_or_default(), sent.unique("tools")?.unwrap_or_default());
     let images = check_messages(messages, quirks)?;
     check_tools(tools)?;
-    if let Some(choice) = sent.only("tool_choice")?.filter(|choice| choice.starts_with(b"{")) {
+    if let Some(choice) = sent.unique("tool_choice")?.filter(|choice| choice.starts_with(b"{")) {
         check_choice(choice, quirks)?;
     }
     let prompt = (messages.len() + tools.len()) as u64 + images * limits::IMAGE_TOKENS;
@@ -120,22 +120,22 @@ fn check_sent(request: &CompletionRequest) -> Result<u64, Violation> {
     require(
         body,
         [
-            ("the model is the provider's", sent.only("model")?.is_some_and(|value| value == upstream)),
+            ("the model is the provider's", sent.unique("model")?.is_some_and(|value| value == upstream)),
             ("there is a ceiling", (1..=MAX_TOKENS).contains(&ceiling)),
             ("the choices are few", (1..=limits::CHOICES).contains(&choices)),
             ("the completion is reserved", asked <= request.max_usage.completion),
             ("the prompt is reserved", prompt.min(readable) <= request.max_usage.prompt),
             ("a stream is one", is_stream == request.is_stream),
             ("a stream reports its usage", asks_for_usage),
-            ("nothing is stored", sent.only("store")?.is_none_or(|value| value == b"false")),
-            ("nothing is sent that the provider lacks", !lacks_what_is_sent(&sent, tools, quirks)),
+            ("nothing is stored", sent.unique("store")?.is_none_or(|value| value == b"false")),
+            ("nothing is sent that the provider lacks", !has_unsupported_empties(&sent, tools, quirks)),
         ],
     )?;
     Ok(asked)
 }
 
 /// Returns whether a field may reach a provider with these quirks.
-fn may_pass(name: &str, value: &[u8], quirks: &Quirks) -> bool {
+fn may_pass(name: &str, value: &[u8], quirks: &ProviderQuirks) -> bool {
     if GOVERNED.contains(&name.as_bytes()) || ALWAYS.contains(&name.as_bytes()) {
         return true;
     }
@@ -148,21 +148,22 @@ fn may_pass(name: &str, value: &[u8], quirks: &Quirks) -> bool {
 }
 
 /// Returns whether a null or empty field is sent that the provider does not support.
-fn lacks_what_is_sent(sent: &Object<'_>, tools: &[u8], quirks: &Quirks) -> bool {
-    let is_empty = json::elements(tools).is_some_and(|mut tools| tools.next().is_none());
+fn has_unsupported_empties(sent: &CheckedObject<'_>, tools: &[u8], quirks: &ProviderQuirks) -> bool {
+    let is_empty = json::array_elements(tools).is_some_and(|mut tools| tools.next().is_none());
     let has_nulls = sent.0.iter().any(|(name, value)| *value == b"null" && name != "stream_options");
-    (quirks.lacks(Lack::EmptyTools) && is_empty) || (quirks.lacks(Lack::Nulls) && has_nulls)
+    (quirks.is_unsupported(UnsupportedConstruct::EmptyTools) && is_empty)
+        || (quirks.is_unsupported(UnsupportedConstruct::Nulls) && has_nulls)
 }
 
 /// Checks the messages for the provider. Returns the number of images in them.
-fn check_messages(messages: &[u8], quirks: &Quirks) -> Result<u64, Violation> {
+fn check_messages(messages: &[u8], quirks: &ProviderQuirks) -> Result<u64, PropertyViolation> {
     let (mut count, mut images) = (0, 0);
-    for message in json::elements(messages).into_iter().flatten() {
+    for message in json::array_elements(messages).into_iter().flatten() {
         count += 1;
-        let message = Object::read(message)?;
-        let content = message.only("content")?.unwrap_or(b"null");
+        let message = CheckedObject::read(message)?;
+        let content = message.unique("content")?.unwrap_or(b"null");
         let is_content = content == b"null" || matches!(content.first(), Some(b'"' | b'['));
-        let role = message.only("role")?.unwrap_or_default();
+        let role = message.unique("role")?.unwrap_or_default();
         let role = serde_json::from_slice::<String>(role).unwrap_or_default();
         let listed = quirks.messages.fields.get(&role);
         let is_listed = |name: &str| name == "role" || listed.is_none_or(|listed| listed.iter().any(|one| one == name));
@@ -170,14 +171,14 @@ fn check_messages(messages: &[u8], quirks: &Quirks) -> Result<u64, Violation> {
             messages,
             [
                 ("a message has a role", !role.is_empty()),
-                ("a message takes nothing stored", message.only("audio")?.is_none_or(|audio| audio == b"null")),
-                ("a message stores nothing", message.only("cache_control")?.is_none()),
+                ("a message takes nothing stored", message.unique("audio")?.is_none_or(|audio| audio == b"null")),
+                ("a message stores nothing", message.unique("cache_control")?.is_none()),
                 ("a message is words or parts", is_content),
                 ("a role is one of the provider's", !quirks.messages.roles.contains_key(&role)),
                 ("a message has no field but its role's", message.0.iter().all(|(name, _)| is_listed(name))),
             ],
         )?;
-        for part in json::elements(content).into_iter().flatten() {
+        for part in json::array_elements(content).into_iter().flatten() {
             images += u64::from(check_part(part, role == "assistant", quirks)?);
         }
     }
@@ -186,29 +187,31 @@ fn check_messages(messages: &[u8], quirks: &Quirks) -> Result<u64, Violation> {
 }
 
 /// Checks a part of a message for the provider. Returns whether it is an image.
-fn check_part(text: &[u8], is_models: bool, quirks: &Quirks) -> Result<bool, Violation> {
-    let part = Object::read(text)?;
-    let kind = part.only("type")?.and_then(|kind| serde_json::from_slice::<String>(kind).ok());
+fn check_part(text: &[u8], is_models: bool, quirks: &ProviderQuirks) -> Result<bool, PropertyViolation> {
+    let part = CheckedObject::read(text)?;
+    let kind = part.unique("type")?.and_then(|kind| serde_json::from_slice::<String>(kind).ok());
     let (fields, is_taken) = match kind.as_deref() {
         Some("text") => (&["type", "text"][..], true),
         Some("image_url") => (&["type", "image_url"][..], true),
-        Some("refusal") => (&["type", "refusal"][..], is_models && !quirks.lacks(Lack::RefusalParts)),
+        Some("refusal") => {
+            (&["type", "refusal"][..], is_models && !quirks.is_unsupported(UnsupportedConstruct::RefusalParts))
+        }
         Some("thinking") => (
             &["type", "thinking", "closed", "signature"][..],
-            is_models && matches!(quirks.messages.thoughts, Thoughts::AsSent | Thoughts::Parts),
+            is_models && matches!(quirks.messages.thoughts, ReasoningForm::AsSent | ReasoningForm::Parts),
         ),
         _ => (&[][..], false),
     };
     let is_alone = part.has_only(fields);
     require(text, [("a part is one that passes", is_taken), ("a part is nothing else", is_alone)])?;
-    if let Some(image) = part.only("image_url")?.filter(|image| image.starts_with(b"{")) {
-        let image = Object::read(image)?;
+    if let Some(image) = part.unique("image_url")?.filter(|image| image.starts_with(b"{")) {
+        let image = CheckedObject::read(image)?;
         require(text, [("an image is an address", image.has_only(&["url", "detail"]))])?;
     }
-    for thought in part.only("thinking")?.and_then(json::elements).into_iter().flatten() {
-        let thought = Object::read(thought)?;
+    for thought in part.unique("thinking")?.and_then(json::array_elements).into_iter().flatten() {
+        let thought = CheckedObject::read(thought)?;
         let is_text = thought
-            .only("type")?
+            .unique("type")?
             .map(serde_json::from_slice::<String>)
             .is_some_and(|kind| kind.is_ok_and(|kind| kind == "text"));
         require(text, [("thoughts are text", is_text && thought.has_only(&["type", "text"]))])?;
@@ -216,29 +219,29 @@ fn check_part(text: &[u8], is_models: bool, quirks: &Quirks) -> Result<bool, Vio
     Ok(kind.as_deref() == Some("image_url"))
 }
 
-fn check_tools(tools: &[u8]) -> Result<(), Violation> {
-    for tool in json::elements(tools).into_iter().flatten() {
+fn check_tools(tools: &[u8]) -> Result<(), PropertyViolation> {
+    for tool in json::array_elements(tools).into_iter().flatten() {
         check_tool(tool)?;
     }
     Ok(())
 }
 
 /// Checks the tool choice for the provider.
-fn check_choice(text: &[u8], quirks: &Quirks) -> Result<(), Violation> {
-    let choice = Object::read(text)?;
-    let Some(allowed) = choice.only("allowed_tools")?.filter(|allowed| allowed.starts_with(b"{")) else {
+fn check_choice(text: &[u8], quirks: &ProviderQuirks) -> Result<(), PropertyViolation> {
+    let choice = CheckedObject::read(text)?;
+    let Some(allowed) = choice.unique("allowed_tools")?.filter(|allowed| allowed.starts_with(b"{")) else {
         return check_tool(text);
     };
-    let allowed = Object::read(allowed)?;
+    let allowed = CheckedObject::read(allowed)?;
     let is_alone = choice.has_only(&["type", "allowed_tools"]) && allowed.has_only(&["mode", "tools"]);
-    let is_taken = !quirks.lacks(Lack::AllowedTools);
+    let is_taken = !quirks.is_unsupported(UnsupportedConstruct::AllowedTools);
     require(text, [("a choice is nothing else", is_alone), ("a choice is one that the provider takes", is_taken)])?;
-    check_tools(allowed.only("tools")?.unwrap_or_default())
+    check_tools(allowed.unique("tools")?.unwrap_or_default())
 }
 
-fn check_tool(text: &[u8]) -> Result<(), Violation> {
-    let tool = Object::read(text)?;
-    let kind = tool.only("type")?.map(serde_json::from_slice::<String>);
+fn check_tool(text: &[u8]) -> Result<(), PropertyViolation> {
+    let tool = CheckedObject::read(text)?;
+    let kind = tool.unique("type")?.map(serde_json::from_slice::<String>);
     let is_own = kind.is_none_or(|kind| kind.is_ok_and(|kind| kind == "function"));
     let is_alone = tool.has_only(&["type", "function"]);
     require(text, [("a tool is the client's own", is_own), ("a tool is nothing else", is_alone)])

@@ -14,11 +14,11 @@ use super::*;
 /// The number of mutations per seed.
 const MUTATIONS: usize = 400;
 
-static WIRE: LazyLock<Wire> = LazyLock::new(|| Wire::new().unwrap());
+static WIRE: LazyLock<WireChecks> = LazyLock::new(|| WireChecks::new().unwrap());
 
 #[test]
 fn fields_are_those_that_serde_finds() {
-    check_seeds("gateway_fields", Wire::check_fields);
+    check_seeds("gateway_fields", WireChecks::check_fields);
 }
 
 #[test]
@@ -34,19 +34,19 @@ fn requests_are_sent_as_they_were_judged() {
 proptest! {
     #[test]
     fn the_properties_hold_of_arbitrary_bytes(input: Vec<u8>) {
-        Wire::check_fields(&input).unwrap();
+        WireChecks::check_fields(&input).unwrap();
         WIRE.check_frames(&input).unwrap();
         WIRE.check_request(&input).unwrap();
     }
 
     #[test]
     fn the_fields_of_arbitrary_objects_are_found(object: BTreeMap<String, Vec<Option<f64>>>) {
-        Wire::check_fields(&serde_json::to_vec(&object).unwrap()).unwrap();
+        WireChecks::check_fields(&serde_json::to_vec(&object).unwrap()).unwrap();
     }
 }
 
 /// Checks the seeds of a fuzz target, and mutations of them.
-fn check_seeds(target: &str, holds: impl Fn(&[u8]) -> Result<(), Violation>) {
+fn check_seeds(target: &str, holds: impl Fn(&[u8]) -> Result<(), PropertyViolation>) {
     let words = words();
     let mut chance = Chance(0x0123_4567_89ab_cdef);
     let mut files: Vec<_> =

@@ -18,7 +18,7 @@ use std::{
 
 use ::http::{HeaderValue, Request, Response, header};
 use bytes::Bytes;
-use fairness::budget::Grant;
+use fairness::budget::ByteGrant;
 use futures_util::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
 use hyper::{body::Incoming, service::service_fn};
 use tokio::{
@@ -27,11 +27,11 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::h1::{Charged, Parkable};
-use super::tcp::Seat;
+use self::h1::{ChargedBody, ParkableConnection};
+use super::tcp::ConnectionSeat;
 use crate::{
-    front::{self, Body, Connection, Front},
-    http::{BodyError, charge, pinned},
+    front::{self, ClientConnection, HostRouter, ResponseBody},
+    http::{BodyError, charged_bytes, pinned},
     limits, metrics,
 };
 
@@ -42,29 +42,29 @@ pub(crate) enum Protocol {
 }
 
 /// The state that a connection's requests share, in one allocation.
-struct Shared {
-    front: Arc<Front>,
-    connection: Connection,
-    seat: Arc<Seat>,
+struct ConnectionShared {
+    front: Arc<HostRouter>,
+    connection: ClientConnection,
+    seat: Arc<ConnectionSeat>,
     had_body: Arc<AtomicBool>,
     ambiguous: Arc<AtomicBool>,
 }
 
-impl Shared {
+impl ConnectionShared {
     /// Answers a request. Returns the response, and the grant for its first bytes.
-    async fn answer<B>(&self, protocol: Protocol, request: Request<B>) -> (Response<Body>, Option<Grant>)
+    async fn answer<B>(&self, protocol: Protocol, request: Request<B>) -> (Response<ResponseBody>, Option<ByteGrant>)
     where
         B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + Unpin + 'static,
     {
         self.seat.requests.fetch_add(1, Ordering::Relaxed);
-        self.seat.tally.asked();
+        self.seat.tally.count_request();
         let has_body = protocol == Protocol::Http1 && !request.body().is_end_stream();
         if has_body {
             self.had_body.store(true, Ordering::Relaxed);
         }
         let is_chunked = has_body && request.headers().contains_key(header::TRANSFER_ENCODING);
         let mut response = if is_chunked && self.ambiguous.load(Ordering::Relaxed) {
-            front::malformed(&request, &self.connection)
+            front::malformed_response(&request, &self.connection)
         } else {
             self.front.answer(request, &self.connection).await
         };
@@ -78,7 +78,7 @@ impl Shared {
             return (response, None);
         }
         response.body_mut().read_ahead(&self.connection.account);
-        let bytes = charge(usize::try_from(first).unwrap_or(limits::BLOCK_BYTES));
+        let bytes = charged_bytes(usize::try_from(first).unwrap_or(limits::BLOCK_BYTES));
         if let Ok(grant) = self.connection.account.try_take(bytes) {
             return (response, Some(grant));
         }
@@ -86,13 +86,17 @@ impl Shared {
     }
 
     /// Waits for memory of `bytes` to send `response`. Before its start the response can still be replaced.
-    async fn admit(&self, mut response: Response<Body>, bytes: u64) -> (Response<Body>, Option<Grant>) {
+    async fn admit(
+        &self,
+        mut response: Response<ResponseBody>,
+        bytes: u64,
+    ) -> (Response<ResponseBody>, Option<ByteGrant>) {
         response.body_mut().park();
         if let Ok(grant) = self.connection.account.take(bytes, limits::FLIGHT_PATIENCE).await {
             return (response, Some(grant));
         }
         metrics::exhausted();
-        (front::exhausted(response), None)
+        (front::exhausted_response(response), None)
     }
 }
 
@@ -101,16 +105,16 @@ impl Shared {
 pub(crate) fn serve<S>(
     stream: S,
     protocol: Protocol,
-    connection: Connection,
-    seat: Arc<Seat>,
-    front: Arc<Front>,
+    connection: ClientConnection,
+    seat: Arc<ConnectionSeat>,
+    front: Arc<HostRouter>,
     stop: CancellationToken,
 ) -> Pin<Box<dyn Future<Output = ()> + Send>>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let (had_body, ambiguous) = Default::default();
-    let shared = Arc::new(Shared { front, connection, seat: seat.clone(), had_body, ambiguous });
+    let shared = Arc::new(ConnectionShared { front, connection, seat: seat.clone(), had_body, ambiguous });
     match protocol {
         Protocol::Http1 => {
             let stream =
@@ -121,16 +125,16 @@ where
                 // hyper reserves space for this future for the connection's lifetime: for a pointer, instead of 4 KB.
                 pinned(|| async move {
                     let (response, grant) = shared.answer(protocol, request).await;
-                    Ok::<_, Infallible>(response.map(|body| Charged::new(body, shared, grant)))
+                    Ok::<_, Infallible>(response.map(|body| ChargedBody::new(body, shared, grant)))
                 })
             });
-            let connection = Box::pin(Parkable::new(stream, service, had_body));
-            Box::pin(run(connection, Parkable::graceful_shutdown, ended(seat, stop), None::<Pending<()>>))
+            let connection = Box::pin(ParkableConnection::new(stream, service, had_body));
+            Box::pin(run(connection, ParkableConnection::graceful_shutdown, ended(seat, stop), None::<Pending<()>>))
         }
         Protocol::Http2 => Box::pin(async move {
-            let stream = h2::Oversized::new(stream, shared.connection.own_form());
-            let Some(mut connection) = h2::greet(stream, shared.clone()).await else { return };
-            let dead = h2::unanswered(connection.ping_pong());
+            let stream = h2::CookieHeadGuard::new(stream, shared.connection.own_form());
+            let Some(mut connection) = h2::handshake(stream, shared.clone()).await else { return };
+            let dead = h2::ping_timeout(connection.ping_pong());
             let over = async {
                 tokio::select! {
                     () = ended(seat, stop) => {}
@@ -143,26 +147,26 @@ where
 }
 
 /// Waits until the connection has to end: the edge stops, the connection has grown old, or others need its room.
-async fn ended(seat: Arc<Seat>, stop: CancellationToken) {
+async fn ended(seat: Arc<ConnectionSeat>, stop: CancellationToken) {
     tokio::select! {
         () = async { stop.cancelled().await; first_request(&seat).await } => {}
-        () = seat.asked() => {}
+        () = seat.end_requested() => {}
         () = sleep(limits::CONNECTION_AGE) => {}
     }
 }
 
 /// Waits for the first request, at most [`limits::FIRST_REQUEST`]: clients take an earlier close for a failure.
-async fn first_request(seat: &Seat) {
+async fn first_request(seat: &ConnectionSeat) {
     let brought = async {
         while seat.requests.load(Ordering::Relaxed) == 0 {
-            sleep(limits::FIRST_REQUEST_LOOK).await;
+            sleep(limits::FIRST_REQUEST_CHECK_EVERY).await;
         }
     };
     let _ = timeout(limits::FIRST_REQUEST, brought).await;
 }
 
 /// Waits until an HTTP/2 connection idles. HTTP/1.1 is limited by the timeout for a request's head instead.
-async fn idle(shared: &Shared) {
+async fn idle(shared: &ConnectionShared) {
     let mut before = u64::MAX;
     loop {
         let requests = shared.seat.requests.load(Ordering::Relaxed);
@@ -174,7 +178,7 @@ async fn idle(shared: &Shared) {
     }
 }
 
-enum End {
+enum EndReason {
     /// It may finish its started requests, and no others.
     Over,
     Dead,
@@ -186,16 +190,16 @@ async fn run<C: Future>(
     over: impl Future<Output = ()> + Send,
     dead: Option<impl Future<Output = ()> + Send>,
 ) {
-    let over = over.map(|()| End::Over).left_future();
-    let dead = dead.map(|dead| dead.map(|()| End::Dead).right_future());
+    let over = over.map(|()| EndReason::Over).left_future();
+    let dead = dead.map(|dead| dead.map(|()| EndReason::Dead).right_future());
     // Polled only when they were woken themselves: a plain select would check its timers at every byte.
     let mut ends: FuturesUnordered<_> = iter::once(over).chain(dead).collect();
     tokio::select! {
         biased;
         _ = connection.as_mut() => return,
         Some(why) = ends.next() => match why {
-            End::Over => end(connection.as_mut()),
-            End::Dead => return,
+            EndReason::Over => end(connection.as_mut()),
+            EndReason::Dead => return,
         },
     }
     tokio::select! {

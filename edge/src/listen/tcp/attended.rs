@@ -13,29 +13,29 @@ use tokio::{
     time::{Sleep, sleep},
 };
 
-use super::seats::Seat;
+use super::seats::ConnectionSeat;
 
 /// Ends a connection that sends nothing in time, and counts what is written for its client.
-pub(super) struct Attended<S> {
+pub(super) struct AttendedStream<S> {
     inner: S,
-    seat: Arc<Seat>,
+    seat: Arc<ConnectionSeat>,
     patience: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Attended<S> {
-    pub(super) fn new(inner: S, seat: Arc<Seat>, first_byte: Duration) -> Self {
+impl<S> AttendedStream<S> {
+    pub(super) fn new(inner: S, seat: Arc<ConnectionSeat>, first_byte: Duration) -> Self {
         Self { inner, seat, patience: Some(Box::pin(sleep(first_byte))) }
     }
 
     fn counted(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if let Poll::Ready(Ok(bytes)) = written {
-            self.seat.tally.sent(bytes);
+            self.seat.tally.count_bytes(bytes);
         }
         written
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Attended<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for AttendedStream<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let read = Pin::new(&mut self.inner).poll_read(cx, buf);
         let Some(patience) = &mut self.patience else { return read };
@@ -47,7 +47,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Attended<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Attended<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for AttendedStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.inner).poll_write(cx, buf);
         self.counted(written)
@@ -88,7 +88,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn only_the_first_byte_is_waited_for_so_shortly() {
         let (mut near, far) = tokio::io::duplex(10);
-        let mut far = Attended::new(far, Arc::default(), limits::FIRST_BYTE);
+        let mut far = AttendedStream::new(far, Arc::default(), limits::FIRST_BYTE);
         near.write_all(b"x").await.unwrap();
         assert_eq!(far.read_u8().await.unwrap(), b'x');
         let later = async {
@@ -99,7 +99,7 @@ mod tests {
 
         let (_near, far) = tokio::io::duplex(10);
         let start = Instant::now();
-        let error = Attended::new(far, Arc::default(), limits::FIRST_BYTE).read_u8().await.unwrap_err();
+        let error = AttendedStream::new(far, Arc::default(), limits::FIRST_BYTE).read_u8().await.unwrap_err();
         assert_eq!((error.kind(), start.elapsed()), (io::ErrorKind::TimedOut, limits::FIRST_BYTE));
     }
 }

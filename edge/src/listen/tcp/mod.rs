@@ -1,7 +1,7 @@
 //! Sockets: binding them, and the accept loops.
 //!
 //! TLS is in [`super::tls`], HTTP in [`super::http`]. [`seats`] decides who may connect, [`shedding`] which connections
-//! are closed when the machine runs short. Start with [`Acceptor::accept_from`].
+//! are closed when the machine runs short. Start with [`ConnectionAcceptor::accept_from`].
 
 mod attended;
 mod machine;
@@ -16,33 +16,33 @@ use std::{
     sync::Arc,
 };
 
-use telemetry::{Line, Outage};
+use telemetry::{OutageLine, OutageLog};
 use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
     time::{sleep, timeout},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::{attended::Attended, seats::Seated};
+use self::{attended::AttendedStream, seats::SeatGuard};
 pub(super) use self::{
     machine::{connections_allowed, open_files, shed_above},
-    seats::{Seat, SeatBounds, Seats},
+    seats::{ConnectionSeat, ConnectionSeats, SeatBounds},
     shedding::shed,
-    stall::Stall,
+    stall::StallGuard,
 };
 use super::{
     http::{self, Protocol},
-    proxy_protocol::{self, Source},
-    tls::{Records, Tls},
+    proxy_protocol::{self, ProxySource},
+    tls::{RecordStream, TlsServer},
     upgrade::{self, Predecessor},
 };
 use crate::{
-    front::{Connection, Front},
+    front::{ClientConnection, HostRouter},
     limits, metrics,
 };
 
 /// The sockets to listen on.
-pub enum Sockets {
+pub enum SocketSource {
     /// Bound by this process, and not yet listening.
     Bound {
         /// For HTTPS.
@@ -61,13 +61,13 @@ pub enum Sockets {
     },
 }
 
-pub(super) struct Listening {
+pub(super) struct ListeningSockets {
     pub(super) https: TcpListener,
     pub(super) http: TcpListener,
     pub(super) predecessor: Option<Predecessor>,
 }
 
-impl Sockets {
+impl SocketSource {
     /// Binds both addresses, so that a port in use is detected before anything else happens.
     pub fn bind(https: SocketAddr, http: SocketAddr) -> io::Result<Self> {
         Ok(Self::Bound { https: bind(https)?, http: bind(http)? })
@@ -81,15 +81,15 @@ impl Sockets {
         }
     }
 
-    pub(super) async fn listen(self) -> io::Result<Listening> {
+    pub(super) async fn listen(self) -> io::Result<ListeningSockets> {
         match self {
             Self::Bound { https, http } => {
                 let [https, http] = [https, http].map(|socket| socket.listen(limits::ACCEPT_QUEUE));
-                Ok(Listening { https: https?, http: http?, predecessor: None })
+                Ok(ListeningSockets { https: https?, http: http?, predecessor: None })
             }
             Self::Running { https, http, path } => {
                 let ([https, http], predecessor) = upgrade::take_over(&path, https, http).await?;
-                Ok(Listening { https, http, predecessor: Some(predecessor) })
+                Ok(ListeningSockets { https, http, predecessor: Some(predecessor) })
             }
         }
     }
@@ -104,28 +104,28 @@ fn bind(address: SocketAddr) -> io::Result<TcpSocket> {
 }
 
 /// Limits the log lines about balancers without a valid PROXY header.
-static NO_HEADER: Outage = Outage::new();
+static NO_HEADER: OutageLog = OutageLog::new();
 
 /// One accept loop, for TLS if it has certificates, otherwise for plain HTTP.
 #[derive(Clone)]
-pub(super) struct Acceptor {
-    pub(super) front: Arc<Front>,
-    pub(super) tls: Option<Arc<Tls>>,
-    pub(super) seats: Arc<Seats>,
+pub(super) struct ConnectionAcceptor {
+    pub(super) front: Arc<HostRouter>,
+    pub(super) tls: Option<Arc<TlsServer>>,
+    pub(super) seats: Arc<ConnectionSeats>,
     pub(super) connections: TaskTracker,
     pub(super) stop: CancellationToken,
 }
 
-struct Accepted {
+struct AcceptedConnection {
     stream: TcpStream,
     peer: SocketAddr,
-    seated: Seated,
+    seated: SeatGuard,
     is_balancer: bool,
 }
 
-impl Acceptor {
+impl ConnectionAcceptor {
     pub(super) async fn accept_from(self, listener: TcpListener) {
-        while let Some(Accepted { mut stream, peer, mut seated, is_balancer }) = self.next(&listener).await {
+        while let Some(AcceptedConnection { mut stream, peer, mut seated, is_balancer }) = self.next(&listener).await {
             let (this, seat) = (self.clone(), seated.seat().clone());
             let task = self.connections.spawn(async move {
                 let mut client = peer.ip();
@@ -138,15 +138,15 @@ impl Acceptor {
                 this.attend(stream, client, seated.seat()).await;
                 drop(seated);
             });
-            seat.is_served_by(task.abort_handle());
+            seat.set_task(task.abort_handle());
         }
     }
 
     /// Returns the next connection, once there is room; `None` when the edge stops. Refuses clients that have used up
     /// their share before reading a byte.
-    async fn next(&self, listener: &TcpListener) -> Option<Accepted> {
+    async fn next(&self, listener: &TcpListener) -> Option<AcceptedConnection> {
         let room = tokio::select! {
-            room = self.seats.room(self.tls.is_none()) => room?,
+            room = self.seats.wait_for_room(self.tls.is_none()) => room?,
             () = self.stop.cancelled() => return None,
         };
         loop {
@@ -165,7 +165,7 @@ impl Acceptor {
                     };
                     if let Ok(turn) = admitted {
                         let seated = self.seats.seat(room, turn, peer.ip());
-                        return Some(Accepted { stream, peer, seated, is_balancer });
+                        return Some(AcceptedConnection { stream, peer, seated, is_balancer });
                     }
                     metrics::connection_refused();
                     // Lets the kernel discard the connection immediately.
@@ -181,19 +181,21 @@ impl Acceptor {
 
     /// Reads the client's address from a balancer's connection, and seats that client. `None` if that fails, or the
     /// client has used up its share.
-    async fn identify(&self, stream: &mut TcpStream, balancer: IpAddr, seated: &mut Seated) -> Option<IpAddr> {
+    async fn identify(&self, stream: &mut TcpStream, balancer: IpAddr, seated: &mut SeatGuard) -> Option<IpAddr> {
         let client = match timeout(limits::PROXY_HEADER, proxy_protocol::read(stream)).await {
             // In version 1, a balancer's health check names the balancer itself.
-            Ok(Ok(Source::Client(client))) if self.front.settings().balancers.contains(client) => return Some(client),
-            Ok(Ok(Source::Client(client))) => client,
-            Ok(Ok(Source::Balancer)) => return Some(balancer),
+            Ok(Ok(ProxySource::Client(client))) if self.front.settings().balancers.contains(client) => {
+                return Some(client);
+            }
+            Ok(Ok(ProxySource::Client(client))) => client,
+            Ok(Ok(ProxySource::Balancer)) => return Some(balancer),
             failed => {
                 metrics::proxy_header_failed();
                 let error = match failed {
                     Ok(Err(error)) => error.to_string(),
                     _ => "the header did not come in time".to_owned(),
                 };
-                if let Some(Line { left_out, .. }) = NO_HEADER.fails() {
+                if let Some(OutageLine { left_out, .. }) = NO_HEADER.record_failure() {
                     tracing::warn!(%balancer, error, left_out, "a balancer's connection has no header of the PROXY protocol");
                 }
                 return None;
@@ -209,7 +211,7 @@ impl Acceptor {
         Some(client)
     }
 
-    async fn attend(self, stream: TcpStream, peer: IpAddr, seat: &Arc<Seat>) {
+    async fn attend(self, stream: TcpStream, peer: IpAddr, seat: &Arc<ConnectionSeat>) {
         // Without it the kernel delays small responses; failing to set it is no reason not to serve.
         let _ = stream.set_nodelay(true);
         let peer = peer.to_canonical();
@@ -217,8 +219,8 @@ impl Acceptor {
         let first_byte = self.seats.first_byte(self.tls.is_none());
         let Some(tls) = &self.tls else {
             let (stream, connection) = (
-                Attended::new(Stall::new(stream).charged_to(account.clone()), seat.clone(), first_byte),
-                Connection::new(peer, false, account, completions),
+                AttendedStream::new(StallGuard::new(stream).charged_to(account.clone()), seat.clone(), first_byte),
+                ClientConnection::new(peer, false, account, completions),
             );
             return http::serve(stream, Protocol::Http1, connection, seat.clone(), self.front, self.stop).await;
         };
@@ -226,7 +228,7 @@ impl Acceptor {
         if !matches!(timeout(first_byte, stream.peek(&mut [0])).await, Ok(Ok(1..))) {
             return tracing::debug!("no handshake began");
         }
-        let stream = Stall::new(stream).charged_to(account.clone());
+        let stream = StallGuard::new(stream).charged_to(account.clone());
         let stream = match timeout(limits::HANDSHAKE, Box::pin(tls.handshake(stream, peer))).await {
             Ok(Ok(Some(stream))) => stream,
             Ok(Ok(None)) => return,
@@ -234,11 +236,11 @@ impl Acceptor {
             Err(_) => return tracing::debug!("handshake too slow"),
         };
         let (_, session) = stream.get_ref();
-        let mut connection = Connection::new(peer, true, account.clone(), completions);
+        let mut connection = ClientConnection::new(peer, true, account.clone(), completions);
         connection.place = session.server_name().and_then(|name| self.front.connected_place(connection.peer, name));
         let protocol = if session.alpn_protocol() == Some(b"h2") { Protocol::Http2 } else { Protocol::Http1 };
         http::serve(
-            Attended::new(Records::new(stream, account), seat.clone(), first_byte),
+            AttendedStream::new(RecordStream::new(stream, account), seat.clone(), first_byte),
             protocol,
             connection,
             seat.clone(),

@@ -1,6 +1,6 @@
 //! Limits the number of connections: in total, part of which is reserved from plain HTTP, and per client.
 //!
-//! An accepted connection has a [`Seat`] until it ends; [`super::shedding`] takes seats back under shortage.
+//! An accepted connection has a [`ConnectionSeat`] until it ends; [`super::shedding`] takes seats back under shortage.
 
 use std::{
     collections::HashMap,
@@ -12,15 +12,15 @@ use std::{
     time::Duration,
 };
 
-use domain::networks::Networks;
-use fairness::{Bounds, Client, Refused, Turn, Turns};
+use domain::networks::NetworkSet;
+use fairness::{Client, ShareError, TurnBounds, TurnPermit, TurnQueue};
 use tokio::{
     sync::{Notify, OwnedSemaphorePermit, Semaphore},
     task::AbortHandle,
 };
 
 use crate::{
-    clients::{Talkers, Tally},
+    clients::{ClientTally, TopClients},
     gateway::ConnectionCompletions,
     limits,
 };
@@ -31,30 +31,30 @@ pub(in crate::listen) struct SeatBounds {
     pub(in crate::listen) share: usize,
 }
 
-pub(in crate::listen) struct Seats {
+pub(in crate::listen) struct ConnectionSeats {
     bounds: SeatBounds,
     total: Arc<Semaphore>,
     /// Required by plain HTTP in addition to one of `total`.
     plain: Arc<Semaphore>,
-    clients: Turns<Client>,
-    taken: Mutex<HashMap<u64, Arc<Seat>>>,
+    clients: TurnQueue<Client>,
+    taken: Mutex<HashMap<u64, Arc<ConnectionSeat>>>,
     next: AtomicU64,
-    talkers: Arc<Talkers>,
+    talkers: Arc<TopClients>,
 }
 
 /// Room for a connection that has not been accepted yet.
-pub(in crate::listen) struct Room {
+pub(in crate::listen) struct ConnectionRoom {
     _total: OwnedSemaphorePermit,
     _plain: Option<OwnedSemaphorePermit>,
 }
 
 /// The state of a connection that other tasks can access.
 #[derive(Debug, Default)]
-pub(in crate::listen) struct Seat {
+pub(in crate::listen) struct ConnectionSeat {
     /// The client of the connection; `None` for a trusted proxy's.
     pub(in crate::listen) client: Option<Client>,
     /// The tally of its client; not recorded for a trusted proxy's connection.
-    pub(in crate::listen) tally: Arc<Tally>,
+    pub(in crate::listen) tally: Arc<ClientTally>,
     pub(in crate::listen) requests: AtomicU64,
     /// The value of `requests` when shedding last checked.
     pub(in crate::listen) seen: AtomicU64,
@@ -65,53 +65,67 @@ pub(in crate::listen) struct Seat {
     task: Arc<OnceLock<AbortHandle>>,
 }
 
-pub(in crate::listen) struct Seated {
-    seats: Arc<Seats>,
+pub(in crate::listen) struct SeatGuard {
+    seats: Arc<ConnectionSeats>,
     number: u64,
-    seat: Arc<Seat>,
-    _room: Room,
-    turn: Option<Turn<Client>>,
+    seat: Arc<ConnectionSeat>,
+    _room: ConnectionRoom,
+    turn: Option<TurnPermit<Client>>,
 }
 
-impl Seats {
-    pub(in crate::listen) fn new(bounds: SeatBounds, talkers: Arc<Talkers>) -> Arc<Self> {
+impl ConnectionSeats {
+    pub(in crate::listen) fn new(bounds: SeatBounds, talkers: Arc<TopClients>) -> Arc<Self> {
         let plain = bounds.total - bounds.total * limits::HTTPS_RESERVE_PERCENT / 100;
-        let clients = Bounds { total: bounds.total, share: bounds.share, waiting: 0, waiting_share: 0 };
+        let clients = TurnBounds { total: bounds.total, share: bounds.share, waiting: 0, waiting_share: 0 };
         Arc::new(Self {
             bounds,
             total: Arc::new(Semaphore::new(bounds.total)),
             plain: Arc::new(Semaphore::new(plain.max(1))),
-            clients: Turns::new(clients),
+            clients: TurnQueue::new(clients),
             taken: Mutex::default(),
             next: AtomicU64::new(0),
             talkers,
         })
     }
 
-    pub(in crate::listen) async fn room(&self, is_plain: bool) -> Option<Room> {
+    pub(in crate::listen) async fn wait_for_room(&self, is_plain: bool) -> Option<ConnectionRoom> {
         let plain = if is_plain { Some(self.plain.clone().acquire_owned().await.ok()?) } else { None };
-        Some(Room { _total: self.total.clone().acquire_owned().await.ok()?, _plain: plain })
+        Some(ConnectionRoom { _total: self.total.clone().acquire_owned().await.ok()?, _plain: plain })
     }
 
     /// Returns the turn of a client at `peer`. Connections of `trusted` proxies carry many clients, and need none.
-    pub(in crate::listen) fn admit(&self, peer: IpAddr, trusted: &Networks) -> Result<Option<Turn<Client>>, Refused> {
+    pub(in crate::listen) fn admit(
+        &self,
+        peer: IpAddr,
+        trusted: &NetworkSet,
+    ) -> Result<Option<TurnPermit<Client>>, ShareError> {
         if trusted.contains(peer) {
             return Ok(None);
         }
-        self.clients.try_take(&peer.into()).map(Some).inspect_err(|_| self.talkers.tally(peer).refused())
+        self.clients.try_take(&peer.into()).map(Some).inspect_err(|_| self.talkers.tally(peer).count_refusal())
     }
 
-    pub(in crate::listen) fn seat(self: &Arc<Self>, room: Room, turn: Option<Turn<Client>>, peer: IpAddr) -> Seated {
+    pub(in crate::listen) fn seat(
+        self: &Arc<Self>,
+        room: ConnectionRoom,
+        turn: Option<TurnPermit<Client>>,
+        peer: IpAddr,
+    ) -> SeatGuard {
         let seat = self.new_seat(turn.as_ref(), peer, Arc::default());
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         lock(&self.taken).insert(number, seat.clone());
-        Seated { seats: self.clone(), number, seat, _room: room, turn }
+        SeatGuard { seats: self.clone(), number, seat, _room: room, turn }
     }
 
-    fn new_seat(&self, turn: Option<&Turn<Client>>, peer: IpAddr, task: Arc<OnceLock<AbortHandle>>) -> Arc<Seat> {
+    fn new_seat(
+        &self,
+        turn: Option<&TurnPermit<Client>>,
+        peer: IpAddr,
+        task: Arc<OnceLock<AbortHandle>>,
+    ) -> Arc<ConnectionSeat> {
         let tally = if turn.is_some() { self.talkers.tally(peer) } else { Arc::default() };
-        tally.connected();
-        Arc::new(Seat {
+        tally.count_connection();
+        Arc::new(ConnectionSeat {
             client: turn.map(|turn| *turn.key()),
             tally,
             requests: AtomicU64::new(0),
@@ -135,65 +149,65 @@ impl Seats {
         self.bounds.total
     }
 
-    pub(in crate::listen) fn taken(&self) -> usize {
+    pub(in crate::listen) fn taken_count(&self) -> usize {
         lock(&self.taken).len()
     }
 
     /// Returns the taken seats, oldest first.
-    pub(in crate::listen) fn list(&self) -> Vec<Arc<Seat>> {
+    pub(in crate::listen) fn list(&self) -> Vec<Arc<ConnectionSeat>> {
         let mut list: Vec<_> = lock(&self.taken).iter().map(|(number, seat)| (*number, seat.clone())).collect();
         list.sort_unstable_by_key(|(number, _)| *number);
         list.into_iter().map(|(_, seat)| seat).collect()
     }
 
     pub(in crate::listen) fn greediest(&self, count: usize) -> Vec<(Client, usize)> {
-        self.clients.greediest(count)
+        self.clients.top_keys(count)
     }
 }
 
-impl Seat {
+impl ConnectionSeat {
     /// Requests that the connection ends after it has answered its started requests.
-    pub(in crate::listen) fn ask_to_end(&self) {
+    pub(in crate::listen) fn request_end(&self) {
         self.is_asked.store(true, Ordering::Relaxed);
         self.ask.notify_one();
     }
 
-    pub(in crate::listen) fn is_asked(&self) -> bool {
+    pub(in crate::listen) fn is_end_requested(&self) -> bool {
         self.is_asked.load(Ordering::Relaxed)
     }
 
-    pub(in crate::listen) async fn asked(&self) {
+    pub(in crate::listen) async fn end_requested(&self) {
         self.ask.notified().await;
     }
 
-    pub(in crate::listen) fn cut(&self) {
+    pub(in crate::listen) fn abort(&self) {
         if let Some(task) = self.task.get() {
             task.abort();
         }
     }
 
-    pub(in crate::listen) fn is_served_by(&self, task: AbortHandle) {
+    pub(in crate::listen) fn set_task(&self, task: AbortHandle) {
         let _ = self.task.set(task);
     }
 }
 
-impl Seated {
+impl SeatGuard {
     /// Assigns the connection to the admitted client at `address`; before that it had no client.
-    pub(in crate::listen) fn identify(&mut self, turn: Option<Turn<Client>>, address: IpAddr) {
+    pub(in crate::listen) fn identify(&mut self, turn: Option<TurnPermit<Client>>, address: IpAddr) {
         let seat = self.seats.new_seat(turn.as_ref(), address, self.seat.task.clone());
-        if self.seat.is_asked() {
-            seat.ask_to_end();
+        if self.seat.is_end_requested() {
+            seat.request_end();
         }
         lock(&self.seats.taken).insert(self.number, seat.clone());
         (self.seat, self.turn) = (seat, turn);
     }
 
-    pub(in crate::listen) fn seat(&self) -> &Arc<Seat> {
+    pub(in crate::listen) fn seat(&self) -> &Arc<ConnectionSeat> {
         &self.seat
     }
 }
 
-impl Drop for Seated {
+impl Drop for SeatGuard {
     fn drop(&mut self) {
         lock(&self.seats.taken).remove(&self.number);
     }
@@ -211,16 +225,16 @@ mod tests {
 
     const PROXY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 
-    fn seats(total: usize, share: usize) -> Arc<Seats> {
-        Seats::new(SeatBounds { total, share }, Arc::default())
+    fn seats(total: usize, share: usize) -> Arc<ConnectionSeats> {
+        ConnectionSeats::new(SeatBounds { total, share }, Arc::default())
     }
 
-    fn trusted() -> Networks {
-        Networks::parse(&[PROXY.to_string()]).unwrap()
+    fn trusted() -> NetworkSet {
+        NetworkSet::parse(&[PROXY.to_string()]).unwrap()
     }
 
-    fn take(seats: &Arc<Seats>, peer: IpAddr, is_plain: bool) -> Result<Seated, Option<Refused>> {
-        let room = seats.room(is_plain).now_or_never().flatten().ok_or(None)?;
+    fn take(seats: &Arc<ConnectionSeats>, peer: IpAddr, is_plain: bool) -> Result<SeatGuard, Option<ShareError>> {
+        let room = seats.wait_for_room(is_plain).now_or_never().flatten().ok_or(None)?;
         Ok(seats.seat(room, seats.admit(peer, &trusted()).map_err(Some)?, peer))
     }
 
@@ -229,12 +243,12 @@ mod tests {
         let seats = seats(10, 2);
         let client = IpAddr::from([192, 0, 2, 1]);
         let held: Vec<_> = (0..2).map(|_| take(&seats, client, false).ok().unwrap()).collect();
-        assert_eq!(take(&seats, client, false).err(), Some(Some(Refused::Share)));
+        assert_eq!(take(&seats, client, false).err(), Some(Some(ShareError::Share)));
         let others: Vec<_> = (0..8).map(|_| take(&seats, PROXY, false).ok().unwrap()).collect();
-        assert_eq!(seats.taken(), 10);
+        assert_eq!(seats.taken_count(), 10);
         assert_eq!(take(&seats, PROXY, false).err(), Some(None), "nothing is left");
         drop(held);
-        assert_eq!(seats.taken(), 8);
+        assert_eq!(seats.taken_count(), 8);
         assert!(take(&seats, client, false).is_ok());
         drop(others);
     }
@@ -247,10 +261,10 @@ mod tests {
         let before = balanced.seat().clone();
         balanced.identify(seats.admit(client, &trusted()).unwrap(), client);
         assert_eq!((before.client, balanced.seat().client), (None, Some(Client::from(client))));
-        assert_eq!(take(&seats, client, false).err(), Some(Some(Refused::Share)), "it has the client's only turn");
-        assert_eq!((seats.taken(), seats.list()[0].client), (1, Some(Client::from(client))));
+        assert_eq!(take(&seats, client, false).err(), Some(Some(ShareError::Share)), "it has the client's only turn");
+        assert_eq!((seats.taken_count(), seats.list()[0].client), (1, Some(Client::from(client))));
         drop(balanced);
-        assert_eq!(seats.taken(), 0);
+        assert_eq!(seats.taken_count(), 0);
         assert!(take(&seats, client, false).is_ok());
     }
 

@@ -8,49 +8,49 @@ use std::{
     task::{Context, Poll},
 };
 
-use fairness::budget::Account;
+use fairness::budget::BudgetAccount;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     time::{Instant, Sleep, sleep},
 };
 
-use super::super::pace::Pace;
-use crate::limits::{JOINED_WRITE_BYTES, PRESSED_AFTER};
+use super::super::pace::ReadPace;
+use crate::limits::{JOINED_WRITE_BYTES, STALL_UNDER_PRESSURE};
 
-pub(crate) struct Stall<S> {
+pub(crate) struct StallGuard<S> {
     inner: S,
     /// The account that unread bytes are charged to.
-    account: Option<Account>,
+    account: Option<BudgetAccount>,
     /// `Some` from the first write that waits until the peer has caught up.
-    behind: Option<Box<Behind>>,
+    behind: Option<Box<LaggingReader>>,
 }
 
 /// A reader that is behind by more than the kernel buffers.
-struct Behind {
-    pace: Pace,
+struct LaggingReader {
+    pace: ReadPace,
     /// When the current write started to wait, if it does.
     since: Option<Instant>,
     patience: Pin<Box<Sleep>>,
 }
 
-impl<S> Stall<S> {
+impl<S> StallGuard<S> {
     pub(crate) fn new(inner: S) -> Self {
         Self { inner, account: None, behind: None }
     }
 
     /// Aborts sooner if others need the memory that is charged to `account`.
-    pub(crate) fn charged_to(mut self, account: Account) -> Self {
+    pub(crate) fn charged_to(mut self, account: BudgetAccount) -> Self {
         self.account = Some(account);
         self
     }
 
-    fn judge(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+    fn check_write(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         let Poll::Ready(written) = written else { return self.wait(cx).map(Err) };
         if let Some(behind) = &mut self.behind
             && let Ok(bytes) = written
         {
             let waited = behind.since.take().map_or_else(Default::default, |since| since.elapsed());
-            behind.pace.took(bytes as u64, waited);
+            behind.pace.record_read(bytes as u64, waited);
             if behind.pace.is_fresh() {
                 self.behind = None;
             }
@@ -61,35 +61,35 @@ impl<S> Stall<S> {
     /// Waits for the peer to read; returns an error once its time is up.
     fn wait(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
         let behind = self.behind.get_or_insert_with(|| {
-            let pace = Pace::default();
-            Box::new(Behind { pace, since: None, patience: Box::pin(sleep(pace.left())) })
+            let pace = ReadPace::default();
+            Box::new(LaggingReader { pace, since: None, patience: Box::pin(sleep(pace.remaining())) })
         });
         let since = *behind.since.get_or_insert_with(|| {
             let now = Instant::now();
-            behind.patience.as_mut().reset(now + behind.pace.left().min(PRESSED_AFTER));
+            behind.patience.as_mut().reset(now + behind.pace.remaining().min(STALL_UNDER_PRESSURE));
             now
         });
         loop {
             std::task::ready!(behind.patience.as_mut().poll(cx));
             let now = Instant::now();
-            if now >= since + behind.pace.left() || self.account.as_ref().is_some_and(Account::is_pressed) {
+            if now >= since + behind.pace.remaining() || self.account.as_ref().is_some_and(BudgetAccount::is_pressed) {
                 return Poll::Ready(io::ErrorKind::TimedOut.into());
             }
-            behind.patience.as_mut().reset((now + PRESSED_AFTER).min(since + behind.pace.left()));
+            behind.patience.as_mut().reset((now + STALL_UNDER_PRESSURE).min(since + behind.pace.remaining()));
         }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Stall<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for StallGuard<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.inner).poll_read(cx, buf)
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Stall<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for StallGuard<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.inner).poll_write(cx, buf);
-        self.judge(cx, written)
+        self.check_write(cx, written)
     }
 
     fn poll_write_vectored(
@@ -113,7 +113,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Stall<S> {
             }
             _ => inner.poll_write_vectored(cx, bufs),
         };
-        self.judge(cx, written)
+        self.check_write(cx, written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -144,7 +144,7 @@ mod tests {
     #[tokio::test]
     async fn parts_arrive_in_their_order_however_many_bytes_they_are() {
         let (near, mut far) = tokio::io::duplex(4 * JOINED_WRITE_BYTES);
-        let mut near = Stall::new(near);
+        let mut near = StallGuard::new(near);
         for middle in
             [0, 1, JOINED_WRITE_BYTES - 6, JOINED_WRITE_BYTES - 5, JOINED_WRITE_BYTES - 4, 2 * JOINED_WRITE_BYTES]
         {
@@ -168,12 +168,12 @@ mod tests {
     }
 
     /// A pipe that accepts `step` bytes after each second of waiting.
-    struct Slow {
+    struct SlowPipe {
         step: usize,
         sleep: Pin<Box<Sleep>>,
     }
 
-    impl AsyncWrite for Slow {
+    impl AsyncWrite for SlowPipe {
         fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
             std::task::ready!(self.sleep.as_mut().poll(cx));
             self.sleep.as_mut().reset(Instant::now() + std::time::Duration::from_secs(1));
@@ -194,7 +194,7 @@ mod tests {
         for (step, is_cut) in [(1, true), (800, true), (1_200, false), (100_000, false)] {
             let (start, mut written) = (Instant::now(), 0);
             let large = vec![0; 200_000];
-            let mut socket = Stall::new(Slow { step, sleep: Box::pin(sleep(std::time::Duration::ZERO)) });
+            let mut socket = StallGuard::new(SlowPipe { step, sleep: Box::pin(sleep(std::time::Duration::ZERO)) });
             let end = loop {
                 match socket.write(&large).await {
                     // TLS flushes occasionally, which succeeds immediately.
@@ -214,14 +214,14 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_reader_that_holds_what_others_need_is_cut_sooner() {
-        use fairness::budget::{Budget, Limits};
-        let budget = Budget::new(Limits { total: 1_000, client: 250, connection: 250 });
+        use fairness::budget::{BudgetLimits, ByteBudget};
+        let budget = ByteBudget::new(BudgetLimits { total: 1_000, client: 250, connection: 250 });
         let account = budget.account(Some(std::net::IpAddr::from([192, 0, 2, 1]).into()));
         let _held = account.try_take(20).unwrap();
         for (others, seconds) in [(500, 30), (900, 2)] {
             let _others = budget.common_account().try_take(others).unwrap();
             let (start, never) = (Instant::now(), Box::pin(sleep(std::time::Duration::from_hours(1))));
-            let mut socket = Stall::new(Slow { step: 1, sleep: never }).charged_to(account.clone());
+            let mut socket = StallGuard::new(SlowPipe { step: 1, sleep: never }).charged_to(account.clone());
             assert_eq!(socket.write(&[0; 100]).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
             assert_eq!(start.elapsed().as_secs(), seconds, "{others}");
         }
@@ -230,7 +230,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn one_who_has_nothing_to_say_is_not_cut() {
         let (near, mut far) = tokio::io::duplex(64 * 1024);
-        let mut near = Stall::new(near);
+        let mut near = StallGuard::new(near);
         for _ in 0..1_000 {
             near.write_all(b"a word").await.unwrap();
             let mut word = [0; 6];

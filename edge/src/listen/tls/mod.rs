@@ -1,6 +1,6 @@
 //! TLS: the handshake, with the certificate that the visitor's first message asks for.
 //!
-//! Sockets are in [`super::tcp`], the cache of certificates is in [`crate::memory`]. Start with [`Tls::handshake`].
+//! Sockets are in [`super::tcp`], the cache of certificates is in [`crate::memory`]. Start with [`TlsServer::handshake`].
 
 mod records;
 mod suites;
@@ -13,7 +13,7 @@ use std::{
     sync::Arc,
 };
 
-use domain::{Clock, addresses::Addresses};
+use domain::{Clock, addresses::PlatformAddresses};
 use rustls::{
     ServerConfig,
     crypto::CryptoProvider,
@@ -26,13 +26,13 @@ use sqlx::PgPool;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::{LazyConfigAcceptor, server::TlsStream};
 
-pub(super) use self::records::Records;
-use self::{tickets::Tickets, validation::Validations};
+pub(super) use self::records::RecordStream;
+use self::{tickets::SessionTickets, validation::AcmeValidations};
 use crate::{
-    limits::Shares,
+    limits::MemoryShares,
     memory::{
-        Challenges, Marks,
-        certificates::{CertificateStore, Certificates},
+        ChallengeReader, ChangeMarks,
+        certificates::{CertificateCache, CertificateSource},
     },
 };
 
@@ -40,33 +40,33 @@ use crate::{
 const OURSELVES: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// Server-side TLS: one configuration per certificate, which differ only in the certificate.
-pub struct Tls {
-    certificates: Certificates<Arc<ServerConfig>>,
+pub struct TlsServer {
+    certificates: CertificateCache<Arc<ServerConfig>>,
     /// The name whose certificate is presented to visitors that name no host.
     default_name: String,
     refusal: Arc<ServerConfig>,
-    validations: Validations,
+    validations: AcmeValidations,
 }
 
-impl Tls {
+impl TlsServer {
     /// Creates TLS with the certificates in `db`, cached within `shares`. The default certificate is the wildcard of
     /// `site_domain`. Certificate authorities receive the responses in `challenges`.
     pub fn new(
-        marks: Arc<Marks>,
+        marks: Arc<ChangeMarks>,
         db: PgPool,
         key: EdgeKey,
         clock: Clock,
-        (site_domain, addresses): (&str, Addresses),
-        shares: &Shares,
-        challenges: Arc<Challenges>,
+        (site_domain, addresses): (&str, PlatformAddresses),
+        shares: &MemoryShares,
+        challenges: Arc<ChallengeReader>,
     ) -> Result<Self, rustls::Error> {
         let provider = Arc::new(suites::provider());
-        let tickets = Arc::new(Tickets::new(key.clone(), clock.clone()));
+        let tickets = Arc::new(SessionTickets::new(key.clone(), clock.clone()));
         let refusal = Arc::new(server_config(&provider, &tickets, Arc::new(NoCertificate))?);
-        let validations = Validations::new(challenges, provider.clone());
-        let store = CertificateStore { marks, db, key, clock, provider: provider.clone(), addresses };
-        let certificates = Certificates::new(store, shares, move |certificate| {
-            server_config(&provider, &tickets, Arc::new(One(Arc::new(certificate)))).map(Arc::new)
+        let validations = AcmeValidations::new(challenges, provider.clone());
+        let store = CertificateSource { marks, db, key, clock, provider: provider.clone(), addresses };
+        let certificates = CertificateCache::new(store, shares, move |certificate| {
+            server_config(&provider, &tickets, Arc::new(SingleCertificate(Arc::new(certificate)))).map(Arc::new)
         });
         Ok(Self { certificates, default_name: format!("default.{site_domain}"), refusal, validations })
     }
@@ -79,7 +79,7 @@ impl Tls {
     {
         let start = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), stream).await?;
         let name = start.client_hello().server_name().map(str::to_ascii_lowercase);
-        if validation::is_asked_for(&start.client_hello()) {
+        if validation::is_validation(&start.client_hello()) {
             let answer = self.validations.answer(start, name.as_deref(), peer.into(), self.refusal.clone());
             // Boxed, because it is rare: a handshake's future is as large as its largest branch.
             return Box::pin(answer).await.map(|()| None);
@@ -93,7 +93,7 @@ impl Tls {
     /// another name is never presented; without a name, the default is used.
     async fn config_for(&self, name: Option<&str>, peer: IpAddr) -> Arc<ServerConfig> {
         let name = name.unwrap_or(&self.default_name);
-        match self.certificates.remembered(name) {
+        match self.certificates.cached(name) {
             Some(config) => config,
             None => self.certificates.find(name, peer.into()).await.unwrap_or_else(|| self.refusal.clone()),
         }
@@ -109,7 +109,7 @@ impl Tls {
 
 fn server_config(
     provider: &Arc<CryptoProvider>,
-    tickets: &Arc<Tickets>,
+    tickets: &Arc<SessionTickets>,
     certificate: Arc<dyn ResolvesServerCert>,
 ) -> Result<ServerConfig, rustls::Error> {
     let mut config = ServerConfig::builder_with_provider(provider.clone())
@@ -128,9 +128,9 @@ fn server_config(
 }
 
 #[derive(Debug)]
-struct One(Arc<CertifiedKey>);
+struct SingleCertificate(Arc<CertifiedKey>);
 
-impl ResolvesServerCert for One {
+impl ResolvesServerCert for SingleCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(self.0.clone())
     }

@@ -9,7 +9,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use fairness::budget::{Account, Grant};
+use fairness::budget::{BudgetAccount, ByteGrant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::server::TlsStream;
 
@@ -19,16 +19,16 @@ use crate::limits::{RECORDS_BYTES, RECORDS_SPARE_BYTES};
 ///
 /// It holds [`RECORDS_BYTES`] of them. While memory is plentiful, it holds [`RECORDS_SPARE_BYTES`] more of a long body,
 /// which are charged until the socket has taken them. Writers have to flush, as always.
-pub(in crate::listen) struct Records<S> {
+pub(in crate::listen) struct RecordStream<S> {
     stream: TlsStream<S>,
-    account: Account,
+    account: BudgetAccount,
     queued: usize,
     /// The grant for bytes beyond [`RECORDS_BYTES`].
-    spare: Option<Grant>,
+    spare: Option<ByteGrant>,
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Records<S> {
-    pub(in crate::listen) fn new(mut stream: TlsStream<S>, account: Account) -> Self {
+impl<S: AsyncRead + AsyncWrite + Unpin> RecordStream<S> {
+    pub(in crate::listen) fn new(mut stream: TlsStream<S>, account: BudgetAccount) -> Self {
         stream.get_mut().1.set_buffer_limit(Some(RECORDS_BYTES));
         Self { stream, account, queued: 0, spare: None }
     }
@@ -56,13 +56,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Records<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Records<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for RecordStream<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(cx, buf)
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Records<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for RecordStream<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_write_vectored(cx, &[IoSlice::new(buf)])
     }
@@ -110,7 +110,7 @@ mod tests {
         atomic::{AtomicUsize, Ordering},
     };
 
-    use fairness::budget::{Budget, Limits};
+    use fairness::budget::{BudgetLimits, ByteBudget};
     use rustls::{ClientConfig, RootCertStore, ServerConfig};
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
     use tokio_rustls::{TlsAcceptor, TlsConnector, client};
@@ -119,18 +119,18 @@ mod tests {
 
     const PIPE: usize = 1 << 20;
 
-    struct Counted {
+    struct CountedSocket {
         socket: DuplexStream,
         sends: Arc<AtomicUsize>,
     }
 
-    impl AsyncRead for Counted {
+    impl AsyncRead for CountedSocket {
         fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
             Pin::new(&mut self.socket).poll_read(cx, buf)
         }
     }
 
-    impl AsyncWrite for Counted {
+    impl AsyncWrite for CountedSocket {
         fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
             self.poll_write_vectored(cx, &[IoSlice::new(buf)])
         }
@@ -159,11 +159,11 @@ mod tests {
         }
     }
 
-    /// Connects a client to `Records` that may hold `connection` bytes.
+    /// Connects a client to `RecordStream` that may hold `connection` bytes.
     async fn connected(
         connection: u64,
         pipe: usize,
-    ) -> (client::TlsStream<DuplexStream>, Records<Counted>, Budget, Arc<AtomicUsize>) {
+    ) -> (client::TlsStream<DuplexStream>, RecordStream<CountedSocket>, ByteBudget, Arc<AtomicUsize>) {
         let rcgen::CertifiedKey { cert, signing_key } = rcgen::generate_simple_self_signed(["a.test".into()]).unwrap();
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let server = ServerConfig::builder_with_provider(provider.clone())
@@ -184,13 +184,13 @@ mod tests {
             .with_no_client_auth();
         let (near, far) = duplex(pipe);
         let sends = Arc::<AtomicUsize>::default();
-        let far = Counted { socket: far, sends: sends.clone() };
+        let far = CountedSocket { socket: far, sends: sends.clone() };
         let (near, far) = tokio::join!(
             TlsConnector::from(Arc::new(client)).connect("a.test".try_into().unwrap(), near),
             TlsAcceptor::from(Arc::new(server)).accept(far),
         );
-        let budget = Budget::new(Limits { total: connection, client: connection, connection });
-        let records = Records::new(far.unwrap(), budget.account(None));
+        let budget = ByteBudget::new(BudgetLimits { total: connection, client: connection, connection });
+        let records = RecordStream::new(far.unwrap(), budget.account(None));
         sends.store(0, Ordering::Relaxed);
         (near.unwrap(), records, budget, sends)
     }

@@ -12,21 +12,21 @@ use crate::limits;
 const HOUR_SECONDS: u64 = 3_600;
 const IDENTITY: &[u8] = b"tls ticket";
 
-pub(crate) struct Tickets {
+pub(crate) struct SessionTickets {
     edge_key: EdgeKey,
     clock: Clock,
     /// The current hour's key, with which nearly every ticket is made.
     current: ArcSwap<(u64, [u8; 32])>,
 }
 
-impl Tickets {
+impl SessionTickets {
     pub(crate) fn new(edge_key: EdgeKey, clock: Clock) -> Self {
         let hour = hour(&clock);
         let current = ArcSwap::from_pointee((hour, edge_key.tickets(hour)));
         Self { edge_key, clock, current }
     }
 
-    fn key_of(&self, hour: u64, now: u64) -> [u8; 32] {
+    fn hour_key(&self, hour: u64, now: u64) -> [u8; 32] {
         let current = self.current.load();
         if current.0 == hour {
             return current.1;
@@ -43,7 +43,7 @@ fn hour(clock: &Clock) -> u64 {
     clock.now().unix_millis() / 1_000 / HOUR_SECONDS
 }
 
-impl ProducesTickets for Tickets {
+impl ProducesTickets for SessionTickets {
     fn enabled(&self) -> bool {
         true
     }
@@ -54,7 +54,7 @@ impl ProducesTickets for Tickets {
 
     fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
         let now = hour(&self.clock);
-        let sealed = master_key::seal(&self.key_of(now, now), IDENTITY, plain);
+        let sealed = master_key::seal(&self.hour_key(now, now), IDENTITY, plain);
         Some([&now.to_be_bytes(), sealed.as_slice()].concat())
     }
 
@@ -66,11 +66,11 @@ impl ProducesTickets for Tickets {
         if !acceptable.contains(&made) {
             return None;
         }
-        master_key::open(&self.key_of(made, now), IDENTITY, sealed).ok()
+        master_key::open(&self.hour_key(made, now), IDENTITY, sealed).ok()
     }
 }
 
-impl fmt::Debug for Tickets {
+impl fmt::Debug for SessionTickets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Tickets(…)")
     }
@@ -82,8 +82,8 @@ mod tests {
 
     use super::*;
 
-    fn at_hour(key: &EdgeKey, hour: i64) -> Tickets {
-        Tickets::new(key.clone(), Clock::from_fn(move || Timestamp::from_unix_millis(hour * 3_600_000)))
+    fn at_hour(key: &EdgeKey, hour: i64) -> SessionTickets {
+        SessionTickets::new(key.clone(), Clock::from_fn(move || Timestamp::from_unix_millis(hour * 3_600_000)))
     }
 
     #[test]

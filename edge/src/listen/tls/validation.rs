@@ -4,7 +4,7 @@
 
 use std::{io, sync::Arc};
 
-use fairness::{Bounds, Client, Turns};
+use fairness::{Client, TurnBounds, TurnQueue};
 use rcgen::{CertificateParams, CustomExtension, KeyPair};
 use rustls::{
     ServerConfig,
@@ -21,15 +21,15 @@ use tokio::{
 };
 use tokio_rustls::server::StartHandshake;
 
-use super::One;
-use crate::{limits, memory::Challenges};
+use super::SingleCertificate;
+use crate::{limits, memory::ChallengeReader};
 
 const PROTOCOL: &[u8] = b"acme-tls/1";
 
-pub(super) struct Validations {
-    challenges: Arc<Challenges>,
+pub(super) struct AcmeValidations {
+    challenges: Arc<ChallengeReader>,
     provider: Arc<CryptoProvider>,
-    handshakes: Turns<Client>,
+    handshakes: TurnQueue<Client>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -41,13 +41,13 @@ enum ValidationError {
 }
 
 /// Returns whether a client offers this protocol and no other, as authorities do.
-pub(super) fn is_asked_for(hello: &ClientHello<'_>) -> bool {
+pub(super) fn is_validation(hello: &ClientHello<'_>) -> bool {
     hello.alpn().is_some_and(|mut protocols| protocols.next() == Some(PROTOCOL) && protocols.next().is_none())
 }
 
-impl Validations {
-    pub(super) fn new(challenges: Arc<Challenges>, provider: Arc<CryptoProvider>) -> Self {
-        let handshakes = Turns::new(Bounds {
+impl AcmeValidations {
+    pub(super) fn new(challenges: Arc<ChallengeReader>, provider: Arc<CryptoProvider>) -> Self {
+        let handshakes = TurnQueue::new(TurnBounds {
             total: limits::VALIDATIONS,
             share: limits::VALIDATIONS_PER_CLIENT,
             waiting: limits::FLIGHTS,
@@ -103,7 +103,7 @@ impl Validations {
         let mut config = ServerConfig::builder_with_provider(self.provider.clone())
             .with_protocol_versions(&[&TLS13, &TLS12])?
             .with_no_client_auth()
-            .with_cert_resolver(Arc::new(One(Arc::new(certified))));
+            .with_cert_resolver(Arc::new(SingleCertificate(Arc::new(certified))));
         config.alpn_protocols = vec![PROTOCOL.to_vec()];
         // These sessions are never resumed.
         config.session_storage = Arc::new(NoServerSessionStorage {});

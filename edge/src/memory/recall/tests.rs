@@ -1,10 +1,10 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use db::edges::routes::Extent;
+use db::edges::routes::SnapshotExtent;
 
 use super::*;
 
-const BOUNDS: Bounds = Bounds {
+const BOUNDS: ReadThroughLimits = ReadThroughLimits {
     present: 100,
     usual: 1,
     absent: 20,
@@ -21,12 +21,12 @@ const BOUNDS: Bounds = Bounds {
     failures: 16,
 };
 
-fn at(seq: i64) -> Extent {
-    Extent { position: domain::Position { epoch: "first".parse().unwrap(), seq }, end: seq }
+fn at(seq: i64) -> SnapshotExtent {
+    SnapshotExtent { position: domain::ChangePosition { epoch: "first".parse().unwrap(), seq }, end: seq }
 }
 
-fn marks() -> Arc<Marks> {
-    let marks = Arc::<Marks>::default();
+fn marks() -> Arc<ChangeMarks> {
+    let marks = Arc::<ChangeMarks>::default();
     marks.begin(at(0).position.epoch);
     marks
 }
@@ -36,36 +36,36 @@ fn asker(last: u8) -> Client {
 }
 
 struct World {
-    marks: Arc<Marks>,
-    recall: Recall<u32, u32>,
+    marks: Arc<ChangeMarks>,
+    recall: ReadThroughCache<u32, u32>,
     reads: AtomicUsize,
 }
 
 impl World {
-    fn new(bounds: Bounds) -> Self {
+    fn new(bounds: ReadThroughLimits) -> Self {
         let marks = marks();
-        Self { recall: Recall::new(marks.clone(), bounds), marks, reads: AtomicUsize::new(0) }
+        Self { recall: ReadThroughCache::new(marks.clone(), bounds), marks, reads: AtomicUsize::new(0) }
     }
 
     fn reads(&self) -> usize {
         self.reads.load(Ordering::SeqCst)
     }
 
-    async fn find(&self, key: u32, value: Option<u32>) -> Result<Option<u32>, RecallError> {
+    async fn find(&self, key: u32, value: Option<u32>) -> Result<Option<u32>, CacheReadError> {
         let reading = self.marks.reading(&at(1), ["a", "b", "b"]);
         let read = |_| async move {
             self.reads.fetch_add(1, Ordering::SeqCst);
             tokio::task::yield_now().await;
-            Ok(Read { key, value, reading, bytes: 1 })
+            Ok(SourceRead { key, value, reading, bytes: 1 })
         };
         self.recall.find(&key, asker(1), read).await
     }
 
-    async fn fail(&self, key: u32) -> Result<Option<u32>, RecallError> {
+    async fn fail(&self, key: u32) -> Result<Option<u32>, CacheReadError> {
         let read = |_| async {
             self.reads.fetch_add(1, Ordering::SeqCst);
             tokio::task::yield_now().await;
-            Err(RecallError::Unreadable("away".into()))
+            Err(CacheReadError::Unreadable("away".into()))
         };
         self.recall.find(&key, asker(1), read).await
     }
@@ -116,7 +116,7 @@ async fn reads_and_waiting_keys_are_bounded() {
     let refused = async {
         tokio::task::yield_now().await;
         assert_eq!(world.reads(), BOUNDS.reads);
-        assert!(matches!(world.find(99, Some(1)).await, Err(RecallError::Busy)));
+        assert!(matches!(world.find(99, Some(1)).await, Err(CacheReadError::Busy)));
     };
     let (stuck, ()) = futures_util::future::join(stuck, refused).await;
     assert!(stuck.iter().all(Result::is_err), "each waited no longer than it may");
@@ -126,7 +126,7 @@ async fn reads_and_waiting_keys_are_bounded() {
 
 #[tokio::test(start_paused = true)]
 async fn one_client_leaves_reads_for_the_others() {
-    let world = World::new(Bounds { reads_per_client: 3, askers_per_client: 5, flights: 100, ..BOUNDS });
+    let world = World::new(ReadThroughLimits { reads_per_client: 3, askers_per_client: 5, flights: 100, ..BOUNDS });
     let world = &world;
     let greedy = (0..10).map(|key| async move {
         let read = |_| {
@@ -139,11 +139,11 @@ async fn one_client_leaves_reads_for_the_others() {
     let other = async {
         tokio::task::yield_now().await;
         assert_eq!(world.reads(), 3);
-        let read = |_| async move { Ok(Read { key: 99, value: Some(1), reading, bytes: 1 }) };
+        let read = |_| async move { Ok(SourceRead { key: 99, value: Some(1), reading, bytes: 1 }) };
         assert_eq!(world.recall.find(&99, asker(2), read).await.unwrap(), Some(1));
     };
     let (greedy, ()) = futures_util::future::join(futures_util::future::join_all(greedy), other).await;
-    assert_eq!(greedy.iter().filter(|found| matches!(found, Err(RecallError::Busy))).count(), 5);
+    assert_eq!(greedy.iter().filter(|found| matches!(found, Err(CacheReadError::Busy))).count(), 5);
 }
 
 #[tokio::test]
@@ -164,23 +164,23 @@ async fn absences_do_not_push_values_out() {
     for key in 1..1_000 {
         assert_eq!(world.find(key, None).await.unwrap(), None);
     }
-    assert_eq!(world.recall.remembered(&0), Recollection::Present(10));
+    assert_eq!(world.recall.cached(&0), Cached::Present(10));
     assert!(world.recall.absent.len() <= BOUNDS.absent);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_remembered_ends_by_age_where_it_has_a_bound() {
     let life = Some(Duration::from_secs(3));
-    let world = World::new(Bounds { present_life: life, absent_life: life, ..BOUNDS });
+    let world = World::new(ReadThroughLimits { present_life: life, absent_life: life, ..BOUNDS });
     world.find(1, Some(10)).await.unwrap();
     world.find(2, None).await.unwrap();
     tokio::time::advance(Duration::from_secs(2)).await;
-    assert_eq!(world.recall.remembered(&1), Recollection::Present(10));
-    assert_eq!(world.recall.remembered(&2), Recollection::Absent);
+    assert_eq!(world.recall.cached(&1), Cached::Present(10));
+    assert_eq!(world.recall.cached(&2), Cached::Absent);
     tokio::time::advance(Duration::from_secs(1)).await;
-    assert_eq!(world.recall.remembered(&1), Recollection::Unknown);
-    assert_eq!(world.recall.remembered(&2), Recollection::Unknown);
-    assert_eq!(world.recall.last_known(&1), Some(10));
+    assert_eq!(world.recall.cached(&1), Cached::Unknown);
+    assert_eq!(world.recall.cached(&2), Cached::Unknown);
+    assert_eq!(world.recall.last_value(&1), Some(10));
 }
 
 #[tokio::test]
@@ -188,13 +188,14 @@ async fn keys_are_remembered_for_the_bytes_that_they_take() {
     const BYTES: u64 = 100_000;
     const LARGE: u64 = 1_000;
     let marks = marks();
-    let recall = Recall::<u32, u32>::new(marks.clone(), Bounds { present: BYTES, usual: 100, ..BOUNDS });
+    let recall =
+        ReadThroughCache::<u32, u32>::new(marks.clone(), ReadThroughLimits { present: BYTES, usual: 100, ..BOUNDS });
     let reading = marks.reading(&at(1), ["a", "b", "b"]);
     for key in 0..1_000 {
-        let read = |_| async move { Ok(Read { key, value: Some(key), reading, bytes: LARGE }) };
+        let read = |_| async move { Ok(SourceRead { key, value: Some(key), reading, bytes: LARGE }) };
         assert_eq!(recall.find(&key, asker(1), read).await.unwrap(), Some(key));
         assert!(recall.bytes() <= BYTES, "{} bytes after {key} keys", recall.bytes());
     }
-    let remembered = (0..1_000).filter(|key| recall.remembered(key) != Recollection::Unknown).count() as u64;
+    let remembered = (0..1_000).filter(|key| recall.cached(key) != Cached::Unknown).count() as u64;
     assert!(remembered > 0 && remembered <= BYTES / LARGE, "{remembered} keys");
 }

@@ -32,71 +32,71 @@ use tokio::time::Instant;
 
 use crate::{
     limits,
-    memory::{Marks, Reading},
+    memory::{ChangeMarks, ChangeReading},
 };
 
 /// The eviction order: least recently used first.
-pub(super) type Evictions = lru::Manager<{ limits::PLATFORM_CACHE_SHARDS }>;
+pub(super) type EvictionOrder = lru::Manager<{ limits::PLATFORM_CACHE_SHARDS }>;
 
-pub(super) struct Memory {
-    shards: [RwLock<HashMap<HashBinary, Arc<Kept>>>; limits::PLATFORM_CACHE_SHARDS],
-    evictions: Evictions,
-    marks: Arc<Marks>,
+pub(super) struct CacheMemory {
+    shards: [RwLock<HashMap<HashBinary, Arc<CachedResponse>>>; limits::PLATFORM_CACHE_SHARDS],
+    evictions: EvictionOrder,
+    marks: Arc<ChangeMarks>,
     held: Arc<AtomicU64>,
     share: u64,
     next: AtomicU64,
 }
 
-pub(super) struct Kept {
+pub(super) struct CachedResponse {
     key: CacheEntryKey,
     headers: HeaderMap,
     body: Bytes,
     /// The state as of which it was requested, to detect a purge that overtook it; `None` if nothing can overtake it.
-    reading: Option<Reading>,
+    reading: Option<ChangeReading>,
     /// When it expires, if changes do not end it.
     until: Option<Instant>,
     bytes: u64,
 }
 
 #[derive(Clone)]
-pub(super) struct Admission {
-    room: Arc<Room>,
+pub(super) struct CacheAdmission {
+    room: Arc<CacheRoom>,
     len: usize,
-    reading: Option<Reading>,
+    reading: Option<ChangeReading>,
     life: Option<Duration>,
 }
 
 /// Room for a response, released with the last of its bytes.
-struct Room {
+struct CacheRoom {
     held: Arc<AtomicU64>,
     bytes: u64,
 }
 
-impl Drop for Room {
+impl Drop for CacheRoom {
     fn drop(&mut self) {
         self.held.fetch_sub(self.bytes, Ordering::AcqRel);
     }
 }
 
-struct Body {
+struct ChargedBytes {
     bytes: Vec<u8>,
-    _room: Arc<Room>,
+    _room: Arc<CacheRoom>,
 }
 
-impl AsRef<[u8]> for Body {
+impl AsRef<[u8]> for ChargedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-impl Memory {
+impl CacheMemory {
     /// Creates an empty memory of up to `share` bytes, part of it for responses being read, or evicted while sent.
-    pub(super) fn new(share: u64, marks: Arc<Marks>) -> Self {
+    pub(super) fn new(share: u64, marks: Arc<ChangeMarks>) -> Self {
         let kept = usize::try_from(share / 100 * limits::CACHED_KEPT_PERCENT).unwrap_or(usize::MAX);
         let usual = usize::try_from(limits::USUAL_CACHED_BYTES).unwrap_or(usize::MAX);
         Self {
             shards: std::array::from_fn(|_| RwLock::default()),
-            evictions: Evictions::with_capacity(kept, kept / usual / limits::PLATFORM_CACHE_SHARDS),
+            evictions: EvictionOrder::with_capacity(kept, kept / usual / limits::PLATFORM_CACHE_SHARDS),
             marks,
             held: Arc::default(),
             share,
@@ -104,11 +104,11 @@ impl Memory {
         }
     }
 
-    pub(super) fn evictions(&self) -> &Evictions {
+    pub(super) fn evictions(&self) -> &EvictionOrder {
         &self.evictions
     }
 
-    pub(super) fn marks(&self) -> &Marks {
+    pub(super) fn marks(&self) -> &ChangeMarks {
         &self.marks
     }
 
@@ -123,22 +123,22 @@ impl Memory {
         &self,
         len: usize,
         beside: usize,
-        (reading, life): (Option<Reading>, Option<Duration>),
-    ) -> Option<Admission> {
+        (reading, life): (Option<ChangeReading>, Option<Duration>),
+    ) -> Option<CacheAdmission> {
         let bytes = (len + beside) as u64 + limits::CACHED_ENTRY_BYTES;
-        let room = Room { held: self.held.clone(), bytes };
+        let room = CacheRoom { held: self.held.clone(), bytes };
         let before = self.held.fetch_add(bytes, Ordering::AcqRel);
-        (before + bytes <= self.share).then(|| Admission { room: Arc::new(room), len, reading, life })
+        (before + bytes <= self.share).then(|| CacheAdmission { room: Arc::new(room), len, reading, life })
     }
 
     /// Returns the current response under `key`, and counts it as used.
-    pub(super) fn find(&self, key: &CacheKey) -> Option<Arc<Kept>> {
+    pub(super) fn find(&self, key: &CacheKey) -> Option<Arc<CachedResponse>> {
         let kept = self.current(&key.combined_bin())?;
         self.evictions.access(&kept.key, kept.weight(), SystemTime::UNIX_EPOCH);
         Some(kept)
     }
 
-    fn current(&self, key: &HashBinary) -> Option<Arc<Kept>> {
+    fn current(&self, key: &HashBinary) -> Option<Arc<CachedResponse>> {
         let kept = self.read(key).get(key).cloned()?;
         if kept.until.is_some_and(|until| until <= Instant::now()) {
             self.remove(key, Some(&kept.key));
@@ -153,7 +153,7 @@ impl Memory {
         (self.marks.awake().is_awake() && !self.marks.has_lapsed()).then_some(kept)
     }
 
-    fn insert(&self, key: HashBinary, kept: Kept) {
+    fn insert(&self, key: HashBinary, kept: CachedResponse) {
         let replaced = self.write(&key).insert(key, Arc::new(kept));
         if let Some(replaced) = replaced {
             self.evictions.remove((&replaced.key).into());
@@ -161,7 +161,7 @@ impl Memory {
     }
 
     /// Removes the response under `key`, whatever it is, or only if it is this `entry`.
-    fn remove(&self, key: &HashBinary, entry: Option<&CacheEntryKey>) -> Option<Arc<Kept>> {
+    fn remove(&self, key: &HashBinary, entry: Option<&CacheEntryKey>) -> Option<Arc<CachedResponse>> {
         let mut shard = self.write(key);
         let Slot::Occupied(slot) = shard.entry(*key) else { return None };
         if entry.is_some_and(|entry| *entry != slot.get().key) {
@@ -173,20 +173,20 @@ impl Memory {
         Some(removed)
     }
 
-    fn read(&self, key: &HashBinary) -> RwLockReadGuard<'_, HashMap<HashBinary, Arc<Kept>>> {
+    fn read(&self, key: &HashBinary) -> RwLockReadGuard<'_, HashMap<HashBinary, Arc<CachedResponse>>> {
         self.shard(key).read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self, key: &HashBinary) -> RwLockWriteGuard<'_, HashMap<HashBinary, Arc<Kept>>> {
+    fn write(&self, key: &HashBinary) -> RwLockWriteGuard<'_, HashMap<HashBinary, Arc<CachedResponse>>> {
         self.shard(key).write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn shard(&self, key: &HashBinary) -> &RwLock<HashMap<HashBinary, Arc<Kept>>> {
+    fn shard(&self, key: &HashBinary) -> &RwLock<HashMap<HashBinary, Arc<CachedResponse>>> {
         &self.shards[usize::from(key[0]) % limits::PLATFORM_CACHE_SHARDS]
     }
 }
 
-impl Kept {
+impl CachedResponse {
     pub(super) fn headers(&self) -> &HeaderMap {
         &self.headers
     }
@@ -201,7 +201,7 @@ impl Kept {
 }
 
 #[async_trait]
-impl Storage for Memory {
+impl Storage for CacheMemory {
     async fn lookup(&'static self, key: &CacheKey, _: &SpanHandle) -> pingora::Result<Option<(CacheMeta, HitHandler)>> {
         let Some(kept) = self.current(&key.combined_bin()) else { return Ok(None) };
         let mut head = ResponseHeader::build(StatusCode::OK, Some(kept.headers.len()))?;
@@ -211,7 +211,7 @@ impl Storage for Memory {
         let rest = 0..kept.body.len();
         // The age is irrelevant: what memory returns is current.
         let meta = CacheMeta::new(SystemTime::UNIX_EPOCH, SystemTime::UNIX_EPOCH, 0, 0, head);
-        Ok(Some((meta, Box::new(Hit { kept, rest }))))
+        Ok(Some((meta, Box::new(CacheHit { kept, rest }))))
     }
 
     async fn get_miss_handler(
@@ -221,11 +221,11 @@ impl Storage for Memory {
         _: &SpanHandle,
     ) -> pingora::Result<MissHandler> {
         let not_admitted = || Error::explain(ErrorType::InternalError, "an answer is kept that was not admitted");
-        let admission = meta.extensions().get::<Admission>().cloned().ok_or_else(not_admitted)?;
+        let admission = meta.extensions().get::<CacheAdmission>().cloned().ok_or_else(not_admitted)?;
         let id = CacheEntryId::new(self.next.fetch_add(1, Ordering::Relaxed));
         let (headers, body) = (meta.response_header().headers.clone(), Vec::with_capacity(admission.len));
         let (hash, key) = (key.combined_bin(), CacheEntryKey::identified(key.to_compact(), id));
-        Ok(Box::new(Miss { memory: self, hash, key, id, headers, body, admission }))
+        Ok(Box::new(CacheMiss { memory: self, hash, key, id, headers, body, admission }))
     }
 
     async fn purge(
@@ -252,13 +252,13 @@ impl Storage for Memory {
     }
 }
 
-struct Hit {
-    kept: Arc<Kept>,
+struct CacheHit {
+    kept: Arc<CachedResponse>,
     rest: Range<usize>,
 }
 
 #[async_trait]
-impl HandleHit for Hit {
+impl HandleHit for CacheHit {
     async fn read_body(&mut self) -> pingora::Result<Option<Bytes>> {
         let rest = std::mem::replace(&mut self.rest, 0..0);
         Ok((!rest.is_empty()).then(|| self.kept.body.slice(rest)))
@@ -304,18 +304,18 @@ impl HandleHit for Hit {
     }
 }
 
-struct Miss {
-    memory: &'static Memory,
+struct CacheMiss {
+    memory: &'static CacheMemory,
     hash: HashBinary,
     key: CacheEntryKey,
     id: CacheEntryId,
     headers: HeaderMap,
     body: Vec<u8>,
-    admission: Admission,
+    admission: CacheAdmission,
 }
 
 #[async_trait]
-impl HandleMiss for Miss {
+impl HandleMiss for CacheMiss {
     async fn write_body(&mut self, data: Bytes, _: bool) -> pingora::Result<()> {
         if data.len() > self.admission.len - self.body.len() {
             return Err(Error::explain(ErrorType::InternalError, "the body is longer than it said"));
@@ -325,14 +325,15 @@ impl HandleMiss for Miss {
     }
 
     async fn finish(self: Box<Self>) -> pingora::Result<MissFinishType> {
-        let Self { memory, hash, key, headers, body, admission: Admission { room, len, reading, life }, .. } = *self;
+        let Self { memory, hash, key, headers, body, admission: CacheAdmission { room, len, reading, life }, .. } =
+            *self;
         if body.len() != len {
             return Err(Error::explain(ErrorType::InternalError, "the body is shorter than it said"));
         }
         let bytes = room.bytes;
-        let body = Bytes::from_owner(Body { bytes: body, _room: room });
+        let body = Bytes::from_owner(ChargedBytes { bytes: body, _room: room });
         let until = life.map(|life| Instant::now() + life);
-        let kept = Kept { key, headers, body, reading, until, bytes };
+        let kept = CachedResponse { key, headers, body, reading, until, bytes };
         let weight = kept.weight();
         memory.insert(hash, kept);
         Ok(MissFinishType::Created(weight))

@@ -8,14 +8,14 @@
 //!
 //! The cache holds no personal data: a request that has a name goes to admin without cookies and credentials, and only
 //! known headers of its response are cached. A change of its organization ends an icon: its response carries the
-//! organization's ID, by which [`Marks`] end it before admin reports the change.
+//! organization's ID, by which [`ChangeMarks`] end it before admin reports the change.
 
 mod memory;
 mod name;
 
 use std::{str::FromStr as _, sync::Arc, time::SystemTime};
 
-use domain::Subject;
+use domain::ChangeSubject;
 use http::{HeaderMap, HeaderName, Method, Response, StatusCode, header};
 use live::bus;
 use pingora::{
@@ -27,14 +27,14 @@ use pingora::{
     prelude::Session,
 };
 
-use self::memory::{Kept, Memory};
+use self::memory::{CacheMemory, CachedResponse};
 pub(crate) use self::name::PublicName;
 use crate::{
     http::{FORWARDED_FOR, FORWARDED_HOST, FORWARDED_PROTO, SiteBody, X_REQUEST_ID},
-    limits::{self, Shares},
-    memory::{Marks, Moment},
+    limits::{self, MemoryShares},
+    memory::{AppliedMoment, ChangeMarks},
     metrics,
-    sites::conditional::{Validators, Verdict},
+    sites::conditional::{ConditionOutcome, FormValidators},
 };
 
 /// The header in which admin names the subject whose change ends a response.
@@ -73,14 +73,14 @@ const CONDITIONS: [HeaderName; 5] =
 
 #[derive(Clone, Copy)]
 pub(super) struct PlatformCache {
-    memory: &'static Memory,
+    memory: &'static CacheMemory,
     lock: &'static CacheKeyLockImpl,
 }
 
 impl PlatformCache {
     /// Creates an empty cache with the capacity in `shares`. Leaks it, because Pingora requires `'static` references.
-    pub(super) fn new(shares: &Shares, marks: Arc<Marks>) -> Self {
-        let memory = Box::leak(Box::new(Memory::new(shares.platform, marks)));
+    pub(super) fn new(shares: &MemoryShares, marks: Arc<ChangeMarks>) -> Self {
+        let memory = Box::leak(Box::new(CacheMemory::new(shares.platform, marks)));
         Self { memory, lock: Box::leak(CacheLock::new_boxed(limits::CACHE_FILL)) }
     }
 
@@ -96,7 +96,7 @@ impl PlatformCache {
         let kept = self.memory.find(&key(name));
         metrics::platform_cached(kept.is_some());
         let kept = kept?;
-        if knows(headers, &kept) {
+        if is_not_modified(headers, &kept) {
             let mut response = Response::new(SiteBody::empty());
             *response.status_mut() = StatusCode::NOT_MODIFIED;
             *response.headers_mut() = only(kept.headers(), &NOT_MODIFIED_HEADERS);
@@ -109,7 +109,7 @@ impl PlatformCache {
     }
 
     /// Normalizes the headers of a request for `name`, the same for every visitor, and adds the name for the proxy.
-    pub(super) fn announce(name: &PublicName, headers: &mut HeaderMap) {
+    pub(super) fn normalize_request(name: &PublicName, headers: &mut HeaderMap) {
         let mut public = only(headers, &PUBLIC_FIELDS);
         public.extend(only(headers, &CONDITIONS));
         if let Some(accepted) = name.accept_encoding() {
@@ -126,19 +126,24 @@ impl PlatformCache {
     }
 
     /// Returns the position in the order of changes for requests to admin from now on.
-    pub(super) fn moment(&self) -> Option<Moment> {
+    pub(super) fn current_moment(&self) -> Option<AppliedMoment> {
         self.memory.marks().moment()
     }
 
     /// Decides whether admin's response to a request for `name`, made at this `moment`, is cached.
-    pub(super) fn judge(&self, name: &PublicName, moment: Option<Moment>, answer: &ResponseHeader) -> RespCacheable {
+    pub(super) fn decide_caching(
+        &self,
+        name: &PublicName,
+        moment: Option<AppliedMoment>,
+        answer: &ResponseHeader,
+    ) -> RespCacheable {
         self.admit(name, moment, answer).map_or_else(RespCacheable::Uncacheable, RespCacheable::Cacheable)
     }
 
     fn admit(
         &self,
         name: &PublicName,
-        moment: Option<Moment>,
+        moment: Option<AppliedMoment>,
         answer: &ResponseHeader,
     ) -> Result<CacheMeta, NoCacheReason> {
         const NOT_PUBLIC: NoCacheReason = NoCacheReason::OriginNotCache;
@@ -147,7 +152,7 @@ impl PlatformCache {
         }
         let reading = if name.can_change() {
             let subject = answer.headers.get(SURROGATE_KEY).and_then(|key| key.to_str().ok());
-            let subject = subject.and_then(|key| Subject::from_str(key).ok()).ok_or(NOT_PUBLIC)?;
+            let subject = subject.and_then(|key| ChangeSubject::from_str(key).ok()).ok_or(NOT_PUBLIC)?;
             let moment = moment.ok_or(NOT_PUBLIC)?;
             Some(self.memory.marks().reading_at(moment, subject.as_str()))
         } else {
@@ -160,7 +165,7 @@ impl PlatformCache {
         }
         let headers = only(&answer.headers, &KEPT_HEADERS);
         let beside = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum::<usize>();
-        let admission = self.memory.admit(len, beside + name.text().len(), (reading, name.life()));
+        let admission = self.memory.admit(len, beside + name.text().len(), (reading, name.max_age()));
         let admission = admission.ok_or(NoCacheReason::Custom("no room"))?;
         let mut head =
             ResponseHeader::build(answer.status, Some(headers.len())).map_err(|_| NoCacheReason::InternalError)?;
@@ -198,10 +203,10 @@ fn values<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item =
     lines.flat_map(|line| line.split(',')).map(str::trim)
 }
 
-fn knows(headers: &HeaderMap, kept: &Kept) -> bool {
+fn is_not_modified(headers: &HeaderMap, kept: &CachedResponse) -> bool {
     let etag = kept.headers().get(header::ETAG).and_then(|etag| etag.to_str().ok());
     etag.is_some_and(|etag| {
-        Validators { etag, modified: None, is_only_form: true }.judge(headers) == Verdict::NotModified
+        FormValidators { etag, modified: None, is_only_form: true }.evaluate(headers) == ConditionOutcome::NotModified
     })
 }
 

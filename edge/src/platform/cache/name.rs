@@ -8,7 +8,7 @@ use http_body::Body;
 use packs::Encoding;
 
 use crate::{
-    http::{Accepted, Visitor},
+    http::{AcceptedCodings, Visitor},
     limits,
 };
 
@@ -24,12 +24,12 @@ const DOCUMENT: &str = "/openapi.json";
 pub(crate) struct PublicName {
     /// The parts, separated by spaces, which none of them can contain.
     text: HeaderValue,
-    kind: Kind,
+    kind: PublicKind,
     takes_brotli: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum PublicKind {
     /// A file of the console with a content hash in its name.
     Asset,
     /// The current icon of an organization.
@@ -42,7 +42,12 @@ enum Kind {
 impl PublicName {
     /// Returns the name of what `request` asks for at `host`, which is lower case, without port, and of kind `place`.
     /// `None` if it is not public, or the address does not have the form of a name.
-    pub(crate) fn of<B: Body>(request: &Request<B>, host: &str, place: &HostKind, visitor: Visitor) -> Option<Self> {
+    pub(crate) fn from_request<B: Body>(
+        request: &Request<B>,
+        host: &str,
+        place: &HostKind,
+        visitor: Visitor,
+    ) -> Option<Self> {
         // The console redirects requests without TLS.
         let is_plain_read = matches!(*request.method(), Method::GET | Method::HEAD) && request.body().is_end_stream();
         if !is_plain_read || !visitor.tls {
@@ -55,30 +60,30 @@ impl PublicName {
         let kind = match place {
             HostKind::Console if path.starts_with(ASSETS) => asset(path, query)?,
             HostKind::Console => icon(path.strip_prefix("/api")?, query)?,
-            HostKind::Api if path == DOCUMENT && query.is_none() => Kind::Document,
+            HostKind::Api if path == DOCUMENT && query.is_none() => PublicKind::Document,
             HostKind::Api => icon(path, query)?,
             HostKind::Gateway | HostKind::Site(_) | HostKind::Unknown => return None,
         };
-        let accepted = Accepted::of(request.headers());
+        let accepted = AcceptedCodings::from_headers(request.headers());
         if !accepted.takes_identity() {
             return None;
         }
         let takes_brotli =
-            kind == Kind::Asset && accepted.choose([(None, 1), (Some(Encoding::Br), 0)].into_iter()) == 1;
+            kind == PublicKind::Asset && accepted.choose([(None, 1), (Some(Encoding::Br), 0)].into_iter()) == 1;
         let coding = if takes_brotli { "br" } else { "identity" };
         let (mark, query) = query.map_or(("", ""), |query| ("?", query));
         let text = HeaderValue::try_from(format!("{coding} {host} {path}{mark}{query}")).ok()?;
         Some(Self { text, kind, takes_brotli })
     }
 
-    pub(in crate::platform) fn read(text: &HeaderValue) -> Option<Self> {
+    pub(in crate::platform) fn parse(text: &HeaderValue) -> Option<Self> {
         let mut parts = text.to_str().ok()?.split(' ');
         let (coding, _host, target) = (parts.next()?, parts.next()?, parts.next()?);
         let kind = match target {
-            asset if asset.starts_with(ASSETS) => Kind::Asset,
-            DOCUMENT => Kind::Document,
-            icon if icon.contains('?') => Kind::VersionedIcon,
-            _ => Kind::Icon,
+            asset if asset.starts_with(ASSETS) => PublicKind::Asset,
+            DOCUMENT => PublicKind::Document,
+            icon if icon.contains('?') => PublicKind::VersionedIcon,
+            _ => PublicKind::Icon,
         };
         Some(Self { text: text.clone(), kind, takes_brotli: coding == "br" })
     }
@@ -99,38 +104,38 @@ impl PublicName {
 
     /// Returns whether the response may change, and so has to name the subject that changes it.
     pub(super) fn can_change(&self) -> bool {
-        matches!(self.kind, Kind::Icon | Kind::VersionedIcon)
+        matches!(self.kind, PublicKind::Icon | PublicKind::VersionedIcon)
     }
 
     /// Returns how long a response is cached under the name if no change ends it.
-    pub(super) fn life(&self) -> Option<Duration> {
-        (self.kind == Kind::Document).then_some(limits::DOCUMENT_LIFE)
+    pub(super) fn max_age(&self) -> Option<Duration> {
+        (self.kind == PublicKind::Document).then_some(limits::DOCUMENT_LIFE)
     }
 
     /// Returns whether a response has to be declared immutable to be cached. An icon with an outdated version is not:
     /// otherwise made-up versions could fill the cache with one icon.
     pub(super) fn needs_immutable(&self) -> bool {
-        matches!(self.kind, Kind::Asset | Kind::VersionedIcon)
+        matches!(self.kind, PublicKind::Asset | PublicKind::VersionedIcon)
     }
 }
 
 /// Matches an asset's path: segments of harmless characters, none of which leads elsewhere.
-fn asset(path: &str, query: Option<&str>) -> Option<Kind> {
+fn asset(path: &str, query: Option<&str>) -> Option<PublicKind> {
     let rest = path.strip_prefix(ASSETS).filter(|_| query.is_none())?;
     let is_harmless = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     let is_segment = |segment: &str| !segment.trim_matches('.').is_empty() && segment.bytes().all(is_harmless);
-    rest.split('/').all(is_segment).then_some(Kind::Asset)
+    rest.split('/').all(is_segment).then_some(PublicKind::Asset)
 }
 
 /// Matches the path of an organization's icon, with at most a version.
-fn icon(path: &str, query: Option<&str>) -> Option<Kind> {
+fn icon(path: &str, query: Option<&str>) -> Option<PublicKind> {
     let name = path.strip_prefix("/orgs/")?.strip_suffix("/icon")?;
     let _name = OrgName::from_str(name).ok().filter(|parsed| parsed.as_str() == name)?;
-    let Some(query) = query else { return Some(Kind::Icon) };
+    let Some(query) = query else { return Some(PublicKind::Icon) };
     let version = query.strip_prefix("v=")?;
     let is_version =
         version.len() == VERSION_LEN && version.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-    is_version.then_some(Kind::VersionedIcon)
+    is_version.then_some(PublicKind::VersionedIcon)
 }
 
 #[cfg(test)]
@@ -148,8 +153,8 @@ mod tests {
             request = request.header(header::ACCEPT_ENCODING, accepted);
         }
         let request = request.body(Empty::<bytes::Bytes>::new()).unwrap();
-        let name = PublicName::of(&request, "app.x", place, TLS)?;
-        assert_eq!(PublicName::read(name.text()).as_ref(), Some(&name), "{target}");
+        let name = PublicName::from_request(&request, "app.x", place, TLS)?;
+        assert_eq!(PublicName::parse(name.text()).as_ref(), Some(&name), "{target}");
         Some(name.text().to_str().unwrap().to_owned())
     }
 
@@ -221,7 +226,7 @@ mod tests {
             request.body(Full::new(bytes::Bytes::from_static(body.as_bytes()))).unwrap()
         };
         let of = |request: &Request<Full<bytes::Bytes>>, visitor| {
-            PublicName::of(request, "app.x", &HostKind::Console, visitor).is_some()
+            PublicName::from_request(request, "app.x", &HostKind::Console, visitor).is_some()
         };
         assert!(of(&request(Method::GET, ""), TLS) && of(&request(Method::HEAD, ""), TLS));
         assert!(!of(&request(Method::GET, "body"), TLS) && !of(&request(Method::POST, ""), TLS));

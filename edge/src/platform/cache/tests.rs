@@ -15,16 +15,16 @@ const ASSET: &str = "/_app/immutable/a.js";
 const ICON: &str = "/api/orgs/acme/icon";
 const VERSIONED_ICON: &str = "/api/orgs/acme/icon?v=0123456789abcdef";
 
-fn cache() -> (PlatformCache, Arc<Marks>) {
-    let marks = Arc::<Marks>::default();
+fn cache() -> (PlatformCache, Arc<ChangeMarks>) {
+    let marks = Arc::<ChangeMarks>::default();
     marks.set_applied(1);
-    (PlatformCache::new(&Shares::least(), marks.clone()), marks)
+    (PlatformCache::new(&MemoryShares::least(), marks.clone()), marks)
 }
 
 fn name(target: &str, accepted: &str) -> PublicName {
     let request = Request::get(target).header(header::ACCEPT_ENCODING, accepted).body(Empty::<Bytes>::new()).unwrap();
     let visitor = Visitor { address: std::net::Ipv4Addr::LOCALHOST.into(), tls: true };
-    PublicName::of(&request, "app.x", &HostKind::Console, visitor).unwrap()
+    PublicName::from_request(&request, "app.x", &HostKind::Console, visitor).unwrap()
 }
 
 fn org() -> OrgId {
@@ -44,13 +44,13 @@ fn answer(len: usize, headers: &[(&str, &str)]) -> ResponseHeader {
 
 fn is_kept(target: &str, headers: &[(&str, &str)]) -> bool {
     let (cache, marks) = cache();
-    let judged = cache.judge(&name(target, "br"), marks.moment(), &answer(1, headers));
+    let judged = cache.decide_caching(&name(target, "br"), marks.moment(), &answer(1, headers));
     matches!(judged, RespCacheable::Cacheable(_))
 }
 
 /// Passes a response through pingora-cache. Returns whether it was admitted.
 async fn fill(cache: &PlatformCache, name: &PublicName, head: &ResponseHeader, body: &[u8]) -> bool {
-    let RespCacheable::Cacheable(meta) = cache.judge(name, cache.moment(), head) else { return false };
+    let RespCacheable::Cacheable(meta) = cache.decide_caching(name, cache.current_moment(), head) else { return false };
     let mut http = HttpCache::new();
     http.enable(cache.memory, Some(cache.memory.evictions()), None, Some(cache.lock), None);
     http.set_cache_key(key(name));
@@ -107,7 +107,7 @@ fn only_what_is_public_and_lasts_is_kept() {
 #[test]
 fn other_statuses_and_unknown_lengths_are_not_kept() {
     let (cache, marks) = cache();
-    let judge = |head: &ResponseHeader| cache.judge(&name(ASSET, ""), marks.moment(), head).is_cacheable();
+    let judge = |head: &ResponseHeader| cache.decide_caching(&name(ASSET, ""), marks.moment(), head).is_cacheable();
     let mut head = answer(1, &[("cache-control", FOREVER)]);
     assert!(judge(&head));
     for status in [204, 206, 302, 304, 404, 500] {
@@ -120,7 +120,7 @@ fn other_statuses_and_unknown_lengths_are_not_kept() {
     assert!(judge(&answer(limits::CACHED_ANSWER_BYTES, &[("cache-control", FOREVER)])));
     assert!(!judge(&answer(limits::CACHED_ANSWER_BYTES + 1, &[("cache-control", FOREVER)])));
     let icon = answer(1, &[("cache-control", FOREVER), ("surrogate-key", org().as_str())]);
-    assert!(!cache.judge(&name(ICON, ""), None, &icon).is_cacheable(), "no change has been heard of yet");
+    assert!(!cache.decide_caching(&name(ICON, ""), None, &icon).is_cacheable(), "no change has been heard of yet");
 }
 
 #[tokio::test]
@@ -167,7 +167,9 @@ async fn a_change_of_the_organization_ends_its_icon_and_nothing_else() {
     assert_eq!(kept(&cache, &asset).await.as_deref(), Some(&b"a"[..]));
     assert!(cache.bytes() < held, "its bytes are let go of");
     // A response requested before the change may be older than it.
-    let RespCacheable::Cacheable(late) = cache.judge(&icon, asked_before, &icon_head) else { panic!("admitted") };
+    let RespCacheable::Cacheable(late) = cache.decide_caching(&icon, asked_before, &icon_head) else {
+        panic!("admitted")
+    };
     let mut http = HttpCache::new();
     cache_late(&cache, &mut http, &icon, late).await;
     assert_eq!(kept(&cache, &icon).await, None);
@@ -192,7 +194,7 @@ async fn cache_late(cache: &PlatformCache, http: &mut HttpCache, name: &PublicNa
 #[tokio::test]
 async fn memory_keeps_within_its_share_and_drops_what_was_not_asked_for() {
     let (cache, _) = cache();
-    let share = Shares::least().platform;
+    let share = MemoryShares::least().platform;
     let body = vec![b'x'; 60_000];
     let head = answer(body.len(), &[("cache-control", FOREVER)]);
     let numbered = |number: usize| name(&format!("/_app/immutable/{number}.js"), "");
@@ -220,7 +222,8 @@ async fn a_body_of_another_length_than_was_said_is_not_kept() {
     let (cache, _) = cache();
     let asset = name(ASSET, "");
     for body in [&b"12345"[..], b"123"] {
-        let RespCacheable::Cacheable(meta) = cache.judge(&asset, None, &answer(4, &[("cache-control", FOREVER)]))
+        let RespCacheable::Cacheable(meta) =
+            cache.decide_caching(&asset, None, &answer(4, &[("cache-control", FOREVER)]))
         else {
             panic!("admitted")
         };
@@ -246,7 +249,7 @@ fn nothing_of_a_visitor_goes_along() {
     for name in ["cookie", "authorization", "origin", "referer", "x-else", "accept-encoding", "range", "host"] {
         headers.insert(HeaderName::from_static(name), header::HeaderValue::from_static("x"));
     }
-    PlatformCache::announce(&name(ASSET, "br"), &mut headers);
+    PlatformCache::normalize_request(&name(ASSET, "br"), &mut headers);
     let mut names: Vec<&str> = headers.keys().map(HeaderName::as_str).collect();
     names.sort_unstable();
     assert_eq!(names, ["accept-encoding", "host", "range", "x-svc-cache-name"]);
@@ -258,7 +261,7 @@ async fn the_description_of_the_api_is_kept_for_a_while() {
     let (cache, _marks) = cache();
     let request = Request::get("/openapi.json").body(Empty::<Bytes>::new()).unwrap();
     let visitor = Visitor { address: std::net::Ipv4Addr::LOCALHOST.into(), tls: true };
-    let document = PublicName::of(&request, "api.x", &HostKind::Api, visitor).unwrap();
+    let document = PublicName::from_request(&request, "api.x", &HostKind::Api, visitor).unwrap();
     assert!(fill(&cache, &document, &answer(2, &[("cache-control", "public, max-age=60")]), b"{}").await);
     assert_eq!(kept(&cache, &document).await.as_deref(), Some(&b"{}"[..]));
     tokio::time::advance(limits::DOCUMENT_LIFE).await;

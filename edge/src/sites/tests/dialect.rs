@@ -18,11 +18,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     super::{
-        answer::Asked,
+        answer::FileRequest,
         header_rules,
-        pack::Pack,
+        pack::LoadedPack,
         path::decode,
-        rules::{Followed, follow},
+        rules::{RedirectOutcome, follow},
     },
     *,
 };
@@ -138,11 +138,11 @@ fn counted(file: &[u8], warnings: &[String]) -> BTreeSet<usize> {
     lines.filter(|line| !left_out.contains(line)).collect()
 }
 
-fn outcome(pack: &Pack, target: &str, names: &BTreeSet<String>) -> Outcome {
+fn outcome(pack: &LoadedPack, target: &str, names: &BTreeSet<String>) -> Outcome {
     let uri: Uri = target.parse().unwrap();
     let path = decode(&uri).unwrap();
     let (method, none, granted) = (http::Method::GET, HeaderMap::new(), Vec::new());
-    let asked = Asked {
+    let asked = FileRequest {
         method: &method,
         headers: &none,
         host: HOST,
@@ -158,13 +158,13 @@ fn outcome(pack: &Pack, target: &str, names: &BTreeSet<String>) -> Outcome {
     };
     let mut outcome = Outcome::default();
     match follow(pack, &uri, asked) {
-        Followed::Nothing => {}
-        Followed::TooLong => outcome.redirect = Some((414, String::new())),
-        Followed::Redirect(response) => {
+        RedirectOutcome::Nothing => {}
+        RedirectOutcome::TooLong => outcome.redirect = Some((414, String::new())),
+        RedirectOutcome::Redirect(response) => {
             let location = response.headers()["location"].to_str().unwrap().to_owned();
             outcome.redirect = Some((response.status().as_u16(), location));
         }
-        Followed::Rewrite { to, status, .. } => {
+        RedirectOutcome::Rewrite { to, status, .. } => {
             let index = if to.ends_with('/') { "index.html" } else { "" };
             let status = if status == StatusCode::OK { String::new() } else { format!("{status} ") };
             outcome.rewrite = Some(format!("{status}{to}{index}"));
@@ -224,7 +224,7 @@ async fn differences(world: &World, case: &Case, verdict: &Verdict) -> Vec<(Stri
         redirects,
         extended_redirects,
         access: headers.access,
-        robots: Robots::default(),
+        robots: RobotsRules::default(),
         unserved: BTreeMap::new(),
     };
     let id = DeploymentId::new(now());

@@ -2,7 +2,7 @@
 
 use domain::{
     Timestamp,
-    site::{Gate, SiteKind, Suspension},
+    site::{SiteGate, SiteKind, Suspension},
 };
 use http::Request;
 
@@ -275,7 +275,7 @@ async fn options_says_what_is_allowed_and_nothing_else() {
     let all = world.send(Request::options("*")).await;
     assert_eq!((all.status.as_u16(), all.header("access-control-allow-origin")), (204, ""));
     // A preflight carries no credentials and learns nothing about what is behind the gate.
-    for gate in [Gate::Password("nobody knows".into()), Gate::Org(domain::OrgId::new(now()))] {
+    for gate in [SiteGate::Password("nobody knows".into()), SiteGate::Org(domain::OrgId::new(now()))] {
         world.site.gate = gate;
         let answer = world.send(Request::options("/api/x")).await;
         assert_eq!((answer.status.as_u16(), answer.header("allow")), (204, "GET, HEAD, OPTIONS"));
@@ -361,6 +361,6 @@ async fn open_tabs_keep_their_assets() {
     world.site.kind = SiteKind::Deployment;
     assert_eq!(world.get("/app-h4sh3d1.js").await.status, 404);
     world.site.kind = SiteKind::Live;
-    world.site.gate = Gate::Password("nobody knows".into());
+    world.site.gate = SiteGate::Password("nobody knows".into());
     assert_eq!(world.get("/app-h4sh3d1.js").await.status, 401);
 }

@@ -11,7 +11,7 @@ use crate::{http::reserved::FORM_PATH, limits::GUESSES_PER_MINUTE};
 fn gated() -> World {
     let mut world = World::new(Folder::of(&["index.html", "404.html", "x"]));
     let password = SitePassword::try_from("open sesame".to_owned()).unwrap();
-    world.site.gate = Gate::Password(passwords::hash(&password).unwrap().into());
+    world.site.gate = SiteGate::Password(passwords::hash(&password).unwrap().into());
     world
 }
 
@@ -96,7 +96,7 @@ async fn scripts_send_the_password_with_each_request() {
         assert_eq!(world.send(basic("/x", "open sesame")).await.status, 200);
     }
     world.site.access_version += 1;
-    world.site.gate = Gate::Password("another hash".into());
+    world.site.gate = SiteGate::Password("another hash".into());
     assert_eq!(world.send(basic("/x", "open sesame")).await.status, 401);
     let other_scheme = Request::get("/x").header("authorization", "Bearer open sesame");
     assert_eq!(world.send(other_scheme).await.status, 401);
@@ -105,7 +105,7 @@ async fn scripts_send_the_password_with_each_request() {
 #[tokio::test]
 async fn guesses_are_limited() {
     let mut world = gated();
-    world.site.gate = Gate::Password("a hash that nothing matches, and that costs nothing".into());
+    world.site.gate = SiteGate::Password("a hash that nothing matches, and that costs nothing".into());
     for _ in 0..GUESSES_PER_MINUTE {
         assert_eq!(world.send_with(form(), "password=guess").await.status, 401);
     }
@@ -127,7 +127,7 @@ async fn gated_sites_are_for_https_only_and_fail_closed() {
     world.visit.public_port = None;
     assert_eq!(world.get("//x").await.header("location"), "https://site.svc.test//x");
     world.visit.tls = true;
-    world.site.gate = Gate::Org(OrgId::new(now()));
+    world.site.gate = SiteGate::Org(OrgId::new(now()));
     assert_eq!(world.send(basic("/x", "open sesame")).await.brief(), (401, "our page"));
 }
 

@@ -1,7 +1,7 @@
 //! `Basic-Auth` in `_headers`: every way to a guarded file.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use domain::site::Gate;
+use domain::site::SiteGate;
 use http::Request;
 
 use super::*;
@@ -139,7 +139,7 @@ async fn a_lent_file_is_guarded_as_it_was_and_as_it_is() {
 async fn the_sites_own_gate_is_asked_first() {
     let mut world = World::new(folder());
     let hash = secrets::passwords::hash(&"the-gate".to_owned().try_into().unwrap()).unwrap();
-    world.site.gate = Gate::Password(hash.into());
+    world.site.gate = SiteGate::Password(hash.into());
     let answer = world.send(Request::get("/secret/x").header("authorization", credentials("ann:open-sesame"))).await;
     assert_eq!(answer.status, 401);
     assert!(answer.header("www-authenticate").contains("realm=\"site\""));

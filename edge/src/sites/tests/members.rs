@@ -12,7 +12,7 @@ use crate::limits::{GATE_RETURN_BYTES, MEMBER_COOKIE_LIFE};
 fn gated() -> (World, OrgId, UserId) {
     let mut world = World::new(Folder::of(&["index.html", "404.html", "x"]));
     let (org, user) = (OrgId::new(now()), UserId::new(now()));
-    world.site.gate = Gate::Org(org.clone());
+    world.site.gate = SiteGate::Org(org.clone());
     world.club.places.lock().unwrap().insert((org.clone(), user.clone()), 1);
     (world, org, user)
 }
@@ -22,10 +22,10 @@ fn pair(answer: &Answer) -> String {
 }
 
 /// Issues a ticket as the console does for the browser whose cookie is `visitor`.
-fn issue(world: &World, user: &UserId, visitor: &str) -> (OpaqueSecret, Ticket) {
+fn issue(world: &World, user: &UserId, visitor: &str) -> (OpaqueSecret, SiteTicket) {
     let secret = OpaqueSecret::generate();
     let visitor = OpaqueSecret::parse(visitor.split_once('=').unwrap().1).unwrap();
-    let ticket = Ticket {
+    let ticket = SiteTicket {
         visitor_hash: visitor.hash().to_vec(),
         host: world.visit.host.to_string(),
         project: world.site.project.clone(),
@@ -128,7 +128,7 @@ async fn a_ticket_is_good_for_one_browser_one_host_and_one_gate() {
         assert_eq!(world.send(enter(&secret, "/x", wrong_cookie)).await.status, 403, "{wrong_cookie}");
         assert_eq!(world.send(enter(&secret, "/x", &visitor)).await.status, 403, "it was presented before");
     }
-    let spoils: [fn(&mut Ticket); 4] = [
+    let spoils: [fn(&mut SiteTicket); 4] = [
         |ticket| ticket.host = "other.svc.test".into(),
         |ticket| ticket.project = ProjectId::new(now()),
         |ticket| ticket.access_version += 1,
@@ -180,11 +180,11 @@ async fn a_visit_ends_with_the_membership_the_gate_and_the_time() {
     world.site.access_version += 1;
     assert_eq!(status(&world).await, 302, "the access was changed");
     world.site.access_version -= 1;
-    world.site.gate = Gate::Org(OrgId::new(now()));
+    world.site.gate = SiteGate::Org(OrgId::new(now()));
     assert_eq!(status(&world).await, 302, "the site is another org's");
-    world.site.gate = Gate::Password("no hash".into());
+    world.site.gate = SiteGate::Password("no hash".into());
     assert_eq!(status(&world).await, 401, "a badge is no password");
-    world.site.gate = Gate::Org(org);
+    world.site.gate = SiteGate::Org(org);
     assert_eq!(status(&world).await, 200);
 
     *world.time.lock().unwrap() = now() + MEMBER_COOKIE_LIFE;
@@ -213,7 +213,7 @@ async fn a_gate_that_was_taken_away_lets_those_on_their_way_go_on() {
     let (mut world, _, user) = gated();
     let visitor = pair(&world.navigate("/x").await);
     let (secret, _) = issue(&world, &user, &visitor);
-    world.site.gate = Gate::Public;
+    world.site.gate = SiteGate::Public;
     let entered = world.send(enter(&secret, "/x", &visitor)).await;
     assert_eq!((entered.status.as_u16(), entered.header("location")), (303, "/x"));
     let elsewhere = world.send(enter(&secret, "https://evil.test/", &visitor)).await;

@@ -24,27 +24,27 @@ use std::{
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use db::sign_in::gate_tickets::Ticket;
+use db::sign_in::gate_tickets::SiteTicket;
 use domain::{
     Clock, DeploymentId, OrgId, ProjectId, Timestamp, UserId,
-    site::{Gate, Site, SiteKind},
+    site::{Site, SiteGate, SiteKind},
 };
-use fairness::budget::{Account, Budget, Grant};
+use fairness::budget::{BudgetAccount, ByteBudget, ByteGrant};
 use http::{HeaderMap, Request, StatusCode, request::Builder};
 use http_body_util::{BodyExt as _, Full};
 use packs::{
     Encoding, FileEntry, Manifest, Span,
-    rules::{headers, redirects, robots::Robots},
+    rules::{headers, redirects, robots::RobotsRules},
 };
 use secrets::EdgeKey;
 use sha2::{Digest as _, Sha256};
 
-use super::{PackError, Packs, Sites};
+use super::{PackError, PackSource, SiteService};
 use crate::{
     gate::Gatekeeper,
     http::{BodyError, SiteBody, Visit},
-    limits::Shares,
-    memory::{Members, Membership, RecallError, RecentDeployments},
+    limits::MemoryShares,
+    memory::{CacheReadError, MemberLookup, OrgMembership, RecentDeployments},
 };
 
 const NOW: i64 = 1_800_000_000_000;
@@ -70,8 +70,8 @@ struct Shelf {
 }
 
 #[async_trait]
-impl Packs for Shelf {
-    async fn manifest(&self, id: &DeploymentId, account: &Account) -> Result<(Manifest, Grant), PackError> {
+impl PackSource for Shelf {
+    async fn manifest(&self, id: &DeploymentId, account: &BudgetAccount) -> Result<(Manifest, ByteGrant), PackError> {
         self.reads.fetch_add(1, Ordering::SeqCst);
         if self.hangs.load(Ordering::SeqCst) {
             std::future::pending::<()>().await;
@@ -216,7 +216,7 @@ impl Folder {
             redirects,
             extended_redirects,
             access: headers.access,
-            robots: Robots::default(),
+            robots: RobotsRules::default(),
             unserved: BTreeMap::new(),
         };
         (manifest, self.data)
@@ -227,28 +227,28 @@ impl Folder {
 #[derive(Default)]
 struct Club {
     places: Mutex<HashMap<(OrgId, UserId), i64>>,
-    tickets: Mutex<HashMap<[u8; 32], Ticket>>,
+    tickets: Mutex<HashMap<[u8; 32], SiteTicket>>,
     away: AtomicBool,
 }
 
 #[async_trait]
-impl Members for Club {
+impl MemberLookup for Club {
     async fn membership(
         &self,
         org: &OrgId,
         user: &UserId,
         _: fairness::Client,
-    ) -> Result<Option<Membership>, RecallError> {
+    ) -> Result<Option<OrgMembership>, CacheReadError> {
         if self.away.load(Ordering::SeqCst) {
-            return Err(RecallError::Unreadable("told to fail".into()));
+            return Err(CacheReadError::Unreadable("told to fail".into()));
         }
         let places = self.places.lock().unwrap();
-        Ok(places.get(&(org.clone(), user.clone())).map(|&gate_version| Membership { gate_version }))
+        Ok(places.get(&(org.clone(), user.clone())).map(|&gate_version| OrgMembership { gate_version }))
     }
 
-    async fn take_ticket(&self, secret_hash: &[u8; 32]) -> Result<Option<Ticket>, RecallError> {
+    async fn take_ticket(&self, secret_hash: &[u8; 32]) -> Result<Option<SiteTicket>, CacheReadError> {
         if self.away.load(Ordering::SeqCst) {
-            return Err(RecallError::Unreadable("told to fail".into()));
+            return Err(CacheReadError::Unreadable("told to fail".into()));
         }
         Ok(self.tickets.lock().unwrap().remove(secret_hash))
     }
@@ -258,8 +258,8 @@ struct World {
     shelf: Arc<Shelf>,
     replica: Arc<Shelf>,
     club: Arc<Club>,
-    budget: Budget,
-    sites: Sites,
+    budget: ByteBudget,
+    sites: SiteService,
     site: Site,
     visit: Visit,
     time: Arc<Mutex<Timestamp>>,
@@ -287,12 +287,20 @@ impl World {
         });
         let club = Arc::new(Club::default());
         let console = "https://app.svc.test:8443".parse().unwrap();
-        let shares = Shares::least();
-        let budget = Budget::new(shares.flight());
+        let shares = MemoryShares::least();
+        let budget = ByteBudget::new(shares.flight());
         let (key, account) = (EdgeKey::generate(), budget.common_account());
         let gatekeeper = Gatekeeper::new(&key, club.clone(), &console, 0, account, (None, clock.clone()));
         Self {
-            sites: Sites::new(shelf.clone(), Some(replica.clone()), &shares, &budget, shelf.clone(), gatekeeper, clock),
+            sites: SiteService::new(
+                shelf.clone(),
+                Some(replica.clone()),
+                &shares,
+                &budget,
+                shelf.clone(),
+                gatekeeper,
+                clock,
+            ),
             budget,
             shelf,
             replica,
@@ -302,7 +310,7 @@ impl World {
                 deployment: None,
                 live: None,
                 kind: SiteKind::Live,
-                gate: Gate::Public,
+                gate: SiteGate::Public,
                 access_version: 1,
                 expires_at: None,
                 suspended: None,

@@ -1,6 +1,6 @@
 //! `_redirects` and `_headers` applied to requests.
 
-use domain::site::Gate;
+use domain::site::SiteGate;
 use http::Request;
 
 use super::*;
@@ -87,7 +87,7 @@ async fn headers_are_set_on_whatever_is_a_file() {
     assert_eq!((redirect.header("x-frame-options"), redirect.header("vary-by")), ("DENY", "x"));
 
     // The site's caching headers do not override its gate.
-    world.site.gate = Gate::Org(domain::OrgId::new(now()));
+    world.site.gate = SiteGate::Org(domain::OrgId::new(now()));
     assert_eq!(world.get("/a.js").await.header("cache-control"), "private, no-store");
 }
 

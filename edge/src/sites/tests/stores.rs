@@ -6,10 +6,10 @@ use std::{
     task::Poll,
 };
 
-use fairness::budget::Limits;
+use fairness::budget::BudgetLimits;
 use http::Request;
 
-use super::{super::pack::Pack, *};
+use super::{super::pack::LoadedPack, *};
 use crate::limits::{BLOCK_BYTES, CACHED_BODY_BYTES, LOAD_BYTES, READ_AHEAD_BLOCKS, READ_AHEAD_PACE};
 
 fn large() -> String {
@@ -65,7 +65,7 @@ async fn who_takes_a_large_file_without_delay_has_more_of_it_read_at_a_time_with
     let content = "0123456789abcdef".repeat(5_000_000 / 16);
     let (block, most) = (BLOCK_BYTES as u64, READ_AHEAD_BLOCKS * BLOCK_BYTES as u64);
     let world = World::new(Folder::default().with("x", &content));
-    let begin = async |account: &Account| {
+    let begin = async |account: &BudgetAccount| {
         let request = Request::get("/x").body(Full::new(Bytes::new())).unwrap();
         let (head, sent) = request.into_parts();
         let mut body = world.sites.respond(&head, sent, &world.visit, &world.site).await.into_body();
@@ -73,9 +73,9 @@ async fn who_takes_a_large_file_without_delay_has_more_of_it_read_at_a_time_with
         body
     };
     let reads = || world.shelf.reads.load(SeqCst);
-    let limits = Limits { total: 10 * most, client: 5 * most, connection: 2 * most };
+    let limits = BudgetLimits { total: 10 * most, client: 5 * most, connection: 2 * most };
 
-    let budget = Budget::new(limits);
+    let budget = ByteBudget::new(limits);
     let account = budget.account(None);
     let (before, mut taken) = (reads(), Vec::new());
     let mut body = begin(&account).await;
@@ -169,7 +169,7 @@ async fn bodies_of_many_blocks_arrive_whole_and_part_by_part_also_when_nobody_ta
     }
 }
 
-async fn evicted(world: &World) -> Weak<Pack> {
+async fn evicted(world: &World) -> Weak<LoadedPack> {
     let pack = world.sites.packs.pack(world.site.deployment.as_ref().unwrap(), &world.site.owner).await.unwrap();
     world.sites.packs.forget_manifests();
     Arc::downgrade(&pack)

@@ -21,14 +21,14 @@ fn what_was_kept_of_a_former_history_is_found() {
     other.set_history("two");
     let found = lost(&other);
     assert_eq!(found.iter().map(|of| &*of.contents[0]).collect::<Vec<_>>(), ["x", "y"]);
-    found.into_iter().for_each(Abandoned::delete);
+    found.into_iter().for_each(AbandonedSegments::delete);
     assert_eq!(files(&folder.path().join("settled")), 1, "that of the other scope");
 }
 
 #[test]
 fn a_segment_without_unreleased_records_ends_early_and_is_deleted_where_none_is_kept() {
     let folder = tempfile::tempdir().unwrap();
-    let spool = Spool::<Word>::new(Options { released_bytes: 300, kept_bytes: 0, ..options(folder.path(), "a") });
+    let spool = Spool::<Word>::new(SpoolOptions { released_bytes: 300, kept_bytes: 0, ..options(folder.path(), "a") });
     spool.set_scope("here".to_owned());
     let word = "x".repeat(200);
     let segments: Vec<_> = (0..3).map(|_| spool.append(&word.as_str()).unwrap()).collect();

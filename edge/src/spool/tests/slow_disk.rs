@@ -29,7 +29,7 @@ struct HangingSpool {
 impl HangingSpool {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let options = Options { segment_bytes: 1_000_000, max_bytes: 1_000_000, ..options(folder.path(), "a") };
+        let options = SpoolOptions { segment_bytes: 1_000_000, max_bytes: 1_000_000, ..options(folder.path(), "a") };
         let spool = Arc::new(Spool::<Word>::new(options));
         spool.set_scope("here".to_owned());
         spool.append(&"word").unwrap();

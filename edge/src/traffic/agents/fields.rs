@@ -3,14 +3,14 @@
 //! Besides their name, browsers send the purpose of a request (`Sec-Fetch-*`, only over TLS), their versions
 //! (`Sec-CH-UA`) and their user's languages. A field is expected only from versions known to send it, and only when the
 //! `User-Agent` matches a known browser completely, so that a real browser of any age is never contradicted by its own
-//! fields. Start with [`Fields::contradict`].
+//! fields. Start with [`ClientFields::contradicts`].
 
 use http::{HeaderMap, HeaderValue, Method};
 
-use super::text::Browser;
+use super::text::BrowserKind;
 
 #[derive(Default)]
-pub(crate) struct Fields<'r> {
+pub(crate) struct ClientFields<'r> {
     pub(in super::super) user_agent: Option<&'r HeaderValue>,
     pub(in super::super) referer: Option<&'r HeaderValue>,
     pub(super) is_signed: bool,
@@ -24,8 +24,8 @@ pub(crate) struct Fields<'r> {
     has_range: bool,
 }
 
-impl<'r> Fields<'r> {
-    pub(in super::super) fn of(headers: &'r HeaderMap) -> Self {
+impl<'r> ClientFields<'r> {
+    pub(in super::super) fn from_headers(headers: &'r HeaderMap) -> Self {
         let mut fields = Self::default();
         for (name, value) in headers {
             let place = match name.as_str() {
@@ -54,18 +54,19 @@ impl<'r> Fields<'r> {
     }
 
     /// Returns whether the fields contradict that `browser` sent the request with `method`, over TLS or not.
-    pub(super) fn contradict(&self, browser: Browser, method: &Method, tls: bool) -> bool {
-        self.purpose_contradicts(browser, method)
-            || self.brands_contradict(browser)
-            || (tls && self.lack_purpose(browser))
-            || self.lack_language(browser, method)
+    pub(super) fn contradicts(&self, browser: BrowserKind, method: &Method, tls: bool) -> bool {
+        self.has_purpose_conflict(browser, method)
+            || self.has_brand_conflict(browser)
+            || (tls && self.lacks_purpose(browser))
+            || self.lacks_language(browser, method)
     }
 
     /// Returns whether the stated purpose of the request contradicts itself.
-    fn purpose_contradicts(&self, browser: Browser, method: &Method) -> bool {
+    fn has_purpose_conflict(&self, browser: BrowserKind, method: &Method) -> bool {
         let Some(mode) = self.mode.map(HeaderValue::as_bytes) else {
             // Browsers send all of these fields or none; a single one was added by hand.
-            return browser != Browser::Other && (self.site.is_some() || self.dest.is_some() || self.user.is_some());
+            return browser != BrowserKind::Other
+                && (self.site.is_some() || self.dest.is_some() || self.user.is_some());
         };
         let dest = self.dest.map(HeaderValue::as_bytes);
         let is_part = matches!(
@@ -92,41 +93,41 @@ impl<'r> Fields<'r> {
         }
     }
 
-    fn brands_contradict(&self, browser: Browser) -> bool {
+    fn has_brand_conflict(&self, browser: BrowserKind) -> bool {
         let Some(brands) = self.brands.map(HeaderValue::as_bytes) else { return false };
         if memchr::memmem::find(brands, b"HeadlessChrome").is_some() {
             return true;
         }
         match browser {
             // The first versions that sent the field also put other values there.
-            Browser::Chromium(version @ 90..) => {
-                version_of(brands, b"\"Chromium\";v=\"").is_some_and(|said| said != version)
+            BrowserKind::Chromium(version @ 90..) => {
+                brand_version(brands, b"\"Chromium\";v=\"").is_some_and(|said| said != version)
             }
-            Browser::Chromium(_) | Browser::Other => false,
+            BrowserKind::Chromium(_) | BrowserKind::Other => false,
             // Neither browser has ever sent it.
-            Browser::Firefox(_) | Browser::Safari(_) => true,
+            BrowserKind::Firefox(_) | BrowserKind::Safari(_) => true,
         }
     }
 
     /// Returns whether the request lacks the purpose that this browser states in every request.
-    fn lack_purpose(&self, browser: Browser) -> bool {
+    fn lacks_purpose(&self, browser: BrowserKind) -> bool {
         // The operating system continues downloads in the browser's name.
         if self.mode.is_some() || self.has_range {
             return false;
         }
         match browser {
-            Browser::Chromium(80..) | Browser::Firefox(90..) => true,
+            BrowserKind::Chromium(80..) | BrowserKind::Firefox(90..) => true,
             // Another component of Safari fetches icons.
-            Browser::Safari(17..) => self.accepts_pages(),
+            BrowserKind::Safari(17..) => self.accepts_pages(),
             _ => false,
         }
     }
 
     /// Returns whether a browser requests a page without naming a language.
-    fn lack_language(&self, browser: Browser, method: &Method) -> bool {
+    fn lacks_language(&self, browser: BrowserKind, method: &Method) -> bool {
         let is_page = *method == Method::GET
             && self.mode.map_or_else(|| self.accepts_pages(), |mode| mode.as_bytes() == b"navigate");
-        browser != Browser::Other && is_page && self.accept_language.is_none_or(HeaderValue::is_empty)
+        browser != BrowserKind::Other && is_page && self.accept_language.is_none_or(HeaderValue::is_empty)
     }
 
     fn accepts_pages(&self) -> bool {
@@ -134,7 +135,7 @@ impl<'r> Fields<'r> {
     }
 }
 
-fn version_of(brands: &[u8], brand: &[u8]) -> Option<u16> {
+fn brand_version(brands: &[u8], brand: &[u8]) -> Option<u16> {
     let at = memchr::memmem::find(brands, brand)? + brand.len();
     let digits = brands[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
     str::from_utf8(&brands[at..at + digits]).ok()?.parse().ok()

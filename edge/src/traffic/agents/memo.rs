@@ -3,36 +3,36 @@
 use std::cell::RefCell;
 
 use ahash::RandomState;
-use domain::traffic::agents::Agent;
+use domain::traffic::agents::KnownAgent;
 
-use super::text::{self, Browser};
+use super::text::{self, BrowserKind};
 use crate::limits;
 
 thread_local! {
-    static REMEMBERED: RefCell<Remembered> = RefCell::default();
+    static REMEMBERED: RefCell<AgentMemo> = RefCell::default();
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Said {
-    Agent(&'static Agent),
-    Browser(Browser),
+pub(super) enum ParsedAgent {
+    Agent(&'static KnownAgent),
+    Browser(BrowserKind),
 }
 
 /// The cache of a thread. Each hash maps to one slot, which holds the latest entry.
-struct Remembered {
+struct AgentMemo {
     hasher: RandomState,
-    places: Box<[Option<(u64, Said)>]>,
+    places: Box<[Option<(u64, ParsedAgent)>]>,
 }
 
-impl Default for Remembered {
+impl Default for AgentMemo {
     fn default() -> Self {
         // Keyed, so that nobody can choose texts that share a slot.
         Self { hasher: RandomState::new(), places: vec![None; limits::REMEMBERED_AGENTS].into() }
     }
 }
 
-impl Remembered {
-    fn read(&mut self, text: &[u8]) -> Said {
+impl AgentMemo {
+    fn read(&mut self, text: &[u8]) -> ParsedAgent {
         let hash = self.hasher.hash_one(text);
         let index = usize::try_from(hash % limits::REMEMBERED_AGENTS as u64).unwrap_or_default();
         match self.places[index] {
@@ -46,7 +46,7 @@ impl Remembered {
     }
 }
 
-pub(super) fn read(user_agent: &[u8]) -> Said {
+pub(super) fn read(user_agent: &[u8]) -> ParsedAgent {
     let text = &user_agent[..user_agent.len().min(limits::USER_AGENT_BYTES)];
     REMEMBERED.with_borrow_mut(|remembered| remembered.read(text))
 }

@@ -3,7 +3,7 @@
 //! [`text`] reads a `User-Agent`, once for each distinct one ([`memo`]); [`fields`] looks for contradictions to it. The
 //! later behavior of a possible browser is judged in [`people`](super::people). A name is confirmed by an address that
 //! its operator publishes ([`networks`]) or by a signature ([`signatures`]); both are read from Postgres, where admin
-//! maintains them. Start with [`Agents::judge`].
+//! maintains them. Start with [`AgentRegistry::judge`].
 
 mod fields;
 mod memo;
@@ -18,30 +18,30 @@ use std::{net::IpAddr, sync::Arc};
 use arc_swap::ArcSwap;
 use domain::{
     Clock,
-    traffic::{agents::Agent, visitors::Evidence},
+    traffic::{agents::KnownAgent, visitors::ClassEvidence},
 };
 use http::{HeaderMap, Method, Uri};
 use sqlx::PgPool;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-pub(super) use self::fields::Fields;
+pub(super) use self::fields::ClientFields;
 use self::{
-    memo::Said,
-    networks::Networks,
-    signatures::{Keys, Verifications},
+    memo::ParsedAgent,
+    networks::AgentNetworkMap,
+    signatures::{AgentKeys, VerificationLimit},
 };
 use crate::{limits, metrics::postgres_failed};
 
 /// The known agents with their networks and keys. There is one per program.
-pub struct Agents {
+pub struct AgentRegistry {
     clock: Clock,
-    networks: ArcSwap<Networks>,
-    keys: ArcSwap<Keys>,
-    verifications: Verifications,
+    networks: ArcSwap<AgentNetworkMap>,
+    keys: ArcSwap<AgentKeys>,
+    verifications: VerificationLimit,
 }
 
-pub(crate) struct Claim<'r> {
+pub(crate) struct ClientClaim<'r> {
     pub(crate) method: &'r Method,
     pub(crate) uri: &'r Uri,
     /// The host, in lower case and without a port.
@@ -54,12 +54,12 @@ pub(crate) struct Claim<'r> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Judgement {
+pub(crate) enum ClientVerdict {
     /// A program that names itself.
     Agent {
-        agent: &'static Agent,
+        agent: &'static KnownAgent,
         /// The reason to trust the name.
-        evidence: Evidence,
+        evidence: ClassEvidence,
     },
     /// A program that does not identify itself, or that claims to be a browser while its fields contradict it.
     Automation,
@@ -67,14 +67,14 @@ pub(crate) enum Judgement {
     Browser,
 }
 
-impl Agents {
+impl AgentRegistry {
     /// Creates the built-in agents and networks, without keys, with the time of `clock`.
     pub fn new(clock: Clock) -> Self {
         Self {
             clock,
-            networks: ArcSwap::from_pointee(Networks::of(&[])),
+            networks: ArcSwap::from_pointee(AgentNetworkMap::from_sources(&[])),
             keys: ArcSwap::default(),
-            verifications: Verifications::default(),
+            verifications: VerificationLimit::default(),
         }
     }
 
@@ -94,35 +94,36 @@ impl Agents {
     async fn read(&self, db: &PgPool) -> Result<(), sqlx::Error> {
         let networks = db::stats::agents::networks(db, limits::AGENT_SOURCES).await?;
         let keys = db::stats::agents::keys(db, self.clock.now(), limits::AGENT_KEYS).await?;
-        self.networks.store(Arc::new(Networks::of(&networks)));
-        self.keys.store(Arc::new(Keys::of(keys)));
+        self.networks.store(Arc::new(AgentNetworkMap::from_sources(&networks)));
+        self.keys.store(Arc::new(AgentKeys::from_rows(keys)));
         Ok(())
     }
 
     /// Classifies the client that sent `request`, with these of its fields.
-    pub(crate) fn judge(&self, request: &Claim<'_>, fields: &Fields<'_>) -> Judgement {
+    pub(crate) fn judge(&self, request: &ClientClaim<'_>, fields: &ClientFields<'_>) -> ClientVerdict {
         let said = fields.user_agent.map(|text| memo::read(text.as_bytes()));
         if fields.is_signed
             && let Some(signer) = self.keys.load().signer(request, self.clock.now(), &self.verifications)
         {
             // The key belongs to the operator; the name tells which of its programs it is.
             let agent = match said {
-                Some(Said::Agent(named)) if named.operator == signer.operator => named,
+                Some(ParsedAgent::Agent(named)) if named.operator == signer.operator => named,
                 _ => signer,
             };
-            return Judgement::Agent { agent, evidence: Evidence::Signature };
+            return ClientVerdict::Agent { agent, evidence: ClassEvidence::Signature };
         }
         match said {
-            None => Judgement::Automation,
-            Some(Said::Agent(agent)) => {
-                let holds = |source| self.networks.load().hold(source, request.address);
-                let evidence = if agent.networks.is_some_and(holds) { Evidence::Network } else { Evidence::Name };
-                Judgement::Agent { agent, evidence }
+            None => ClientVerdict::Automation,
+            Some(ParsedAgent::Agent(agent)) => {
+                let holds = |source| self.networks.load().contains(source, request.address);
+                let evidence =
+                    if agent.networks.is_some_and(holds) { ClassEvidence::Network } else { ClassEvidence::Name };
+                ClientVerdict::Agent { agent, evidence }
             }
-            Some(Said::Browser(browser)) if fields.contradict(browser, request.method, request.tls) => {
-                Judgement::Automation
+            Some(ParsedAgent::Browser(browser)) if fields.contradicts(browser, request.method, request.tls) => {
+                ClientVerdict::Automation
             }
-            Some(Said::Browser(_)) => Judgement::Browser,
+            Some(ParsedAgent::Browser(_)) => ClientVerdict::Browser,
         }
     }
 }

@@ -3,7 +3,7 @@
 //! `Signature-Input` names the covered parts of a request and the key; `Signature` signs them. Only Ed25519 signatures
 //! that cover the host and `Signature-Agent` are verified, with keys that admin has fetched from the agents'
 //! directories. A signature that cannot be verified is ignored, and the rest of the fields decide. Start with
-//! [`Keys::signer`].
+//! [`AgentKeys::signer`].
 
 use std::{
     collections::HashMap,
@@ -19,12 +19,12 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use db::stats::agents::AgentKey;
 use domain::{
     Timestamp,
-    traffic::agents::{self, Agent},
+    traffic::agents::{self, KnownAgent},
 };
 use http::{HeaderMap, header};
 use rustls::{SignatureScheme, pki_types::SignatureVerificationAlgorithm};
 
-use super::Claim;
+use super::ClientClaim;
 use crate::limits;
 
 const INPUT: &str = "signature-input";
@@ -37,12 +37,12 @@ static ED25519: LazyLock<Option<&'static dyn SignatureVerificationAlgorithm>> = 
 });
 
 #[derive(Default)]
-pub(super) struct Keys(HashMap<Box<str>, (&'static Agent, Box<[u8]>)>);
+pub(super) struct AgentKeys(HashMap<Box<str>, (&'static KnownAgent, Box<[u8]>)>);
 
 #[derive(Default)]
-pub(super) struct Verifications(AtomicU64);
+pub(super) struct VerificationLimit(AtomicU64);
 
-impl Verifications {
+impl VerificationLimit {
     /// Takes one of the verifications allowed in the second of `now`.
     pub(super) fn take(&self, now: Timestamp) -> bool {
         let second = now.unix_millis() / 1_000;
@@ -56,7 +56,7 @@ impl Verifications {
 }
 
 /// The signed parts of a request, as `Signature-Input` names them.
-struct Input<'r> {
+struct SignatureInput<'r> {
     parts: Vec<&'r str>,
     /// The list of parts and the parameters, which are signed themselves.
     parameters: &'r str,
@@ -65,8 +65,8 @@ struct Input<'r> {
     expires: i64,
 }
 
-impl Keys {
-    pub(super) fn of(keys: Vec<AgentKey>) -> Self {
+impl AgentKeys {
+    pub(super) fn from_rows(keys: Vec<AgentKey>) -> Self {
         let of_agent = |key: AgentKey| Some((key.key_id.into(), (agents::find(&key.agent)?, key.public_key.into())));
         Self(keys.into_iter().filter_map(of_agent).collect())
     }
@@ -74,24 +74,24 @@ impl Keys {
     /// Returns the agent whose key signed `request`, if one of its signatures is valid at `now`.
     pub(super) fn signer(
         &self,
-        request: &Claim<'_>,
+        request: &ClientClaim<'_>,
         now: Timestamp,
-        verifications: &Verifications,
-    ) -> Option<&'static Agent> {
-        let (label, input) = input(only(request.headers, INPUT)?)?;
+        verifications: &VerificationLimit,
+    ) -> Option<&'static KnownAgent> {
+        let (label, input) = parse_input(single_value(request.headers, INPUT)?)?;
         let (agent, key) = self.0.get(input.key_id)?;
         let seconds = now.unix_seconds();
         let lasts = |bound: Duration| i64::try_from(bound.as_secs()).unwrap_or(i64::MAX);
         let is_timely = input.created <= seconds.saturating_add(lasts(limits::SIGNATURE_AHEAD))
             && input.expires > seconds
             && input.expires.saturating_sub(input.created) <= lasts(limits::SIGNATURE_AGE);
-        let covers = |part: &str| input.parts.iter().any(|covered| name_of(covered) == Some(part));
+        let covers = |part: &str| input.parts.iter().any(|covered| part_name(covered) == Some(part));
         if !is_timely || !covers("@authority") || !covers("signature-agent") {
             return None;
         }
-        let signature = member(only(request.headers, SIGNATURE)?, label)?;
+        let signature = member(single_value(request.headers, SIGNATURE)?, label)?;
         let signature = BASE64_STANDARD.decode(signature.strip_prefix(':')?.strip_suffix(':')?).ok()?;
-        let base = base(request, &input)?;
+        let base = signature_base(request, &input)?;
         if !verifications.take(now) {
             return None;
         }
@@ -101,7 +101,7 @@ impl Keys {
 }
 
 /// Returns the value of a field that occurs exactly once.
-fn only<'r>(headers: &'r HeaderMap, name: &str) -> Option<&'r str> {
+fn single_value<'r>(headers: &'r HeaderMap, name: &str) -> Option<&'r str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;
     (values.next().is_none() && value.len() <= limits::SIGNATURE_FIELD_BYTES).then_some(value)
@@ -127,7 +127,7 @@ fn member<'r>(dictionary: &'r str, key: &str) -> Option<&'r str> {
 }
 
 /// Returns the first input with the profile's tag, and its label.
-fn input(dictionary: &str) -> Option<(&str, Input<'_>)> {
+fn parse_input(dictionary: &str) -> Option<(&str, SignatureInput<'_>)> {
     members(dictionary).find_map(|(label, parameters)| {
         let (list, rest) = parameters.strip_prefix('(')?.split_once(')')?;
         let (mut key_id, mut created, mut expires, mut is_ours) = (None, None, None, false);
@@ -144,24 +144,24 @@ fn input(dictionary: &str) -> Option<(&str, Input<'_>)> {
             }
         }
         let parts: Vec<&str> = list.split(' ').filter(|part| !part.is_empty()).take(limits::SIGNED_PARTS + 1).collect();
-        let input = Input { parts, parameters, key_id: key_id?, created: created?, expires: expires? };
+        let input = SignatureInput { parts, parameters, key_id: key_id?, created: created?, expires: expires? };
         (is_ours && input.parts.len() <= limits::SIGNED_PARTS).then_some((label, input))
     })
 }
 
-fn name_of(part: &str) -> Option<&str> {
+fn part_name(part: &str) -> Option<&str> {
     part.strip_prefix('"')?.split_once('"').map(|(name, _)| name)
 }
 
 /// Builds the signature base (RFC 9421, section 2.5).
-fn base(request: &Claim<'_>, input: &Input<'_>) -> Option<String> {
+fn signature_base(request: &ClientClaim<'_>, input: &SignatureInput<'_>) -> Option<String> {
     let mut base = String::with_capacity(limits::SIGNATURE_FIELD_BYTES);
     for (place, part) in input.parts.iter().enumerate() {
         // A duplicate part makes the signature invalid.
         if input.parts[..place].contains(part) {
             return None;
         }
-        let name = name_of(part)?;
+        let name = part_name(part)?;
         let parameter = part.get(name.len() + 2..)?;
         let value = match name {
             "@authority" => authority(request),
@@ -183,7 +183,7 @@ fn base(request: &Claim<'_>, input: &Input<'_>) -> Option<String> {
 }
 
 /// Returns the host with its port, unless it is the default one.
-fn authority(request: &Claim<'_>) -> String {
+fn authority(request: &ClientClaim<'_>) -> String {
     let named = request.uri.authority().map(http::uri::Authority::as_str);
     let sent = || request.headers.get(header::HOST)?.to_str().ok();
     let written = named.or_else(sent).unwrap_or(request.host).to_ascii_lowercase();

@@ -6,9 +6,9 @@
 use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
-use domain::traffic::agents::{AGENTS, Agent, INNOCENT_WORDS, UNLISTED_PROGRAM};
+use domain::traffic::agents::{AGENTS, INNOCENT_WORDS, KnownAgent, UNLISTED_PROGRAM};
 
-use super::memo::Said;
+use super::memo::ParsedAgent;
 
 /// Operating systems that people use, and browsers that name none.
 const SYSTEMS: [&str; 73] = [
@@ -90,23 +90,23 @@ const SYSTEMS: [&str; 73] = [
 const BROKEN: &str = "duckduckgo/5";
 
 #[derive(Clone, Copy)]
-enum Meaning {
+enum PatternMeaning {
     /// Identifies an agent, if the match has the required position and boundaries.
-    Agent { agent: &'static Agent, at_start: bool, letter_before: bool, letter_after: bool },
+    Agent { agent: &'static KnownAgent, at_start: bool, letter_before: bool, letter_after: bool },
     /// Hides any agent word within the match.
     Innocent,
     /// An operating system or a browser.
     System,
 }
 
-struct Patterns {
+struct AgentPatterns {
     automaton: AhoCorasick,
-    meanings: Vec<Meaning>,
+    meanings: Vec<PatternMeaning>,
 }
 
 /// Browsers whose request fields are known. Less is known of other programs with the same engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Browser {
+pub(super) enum BrowserKind {
     /// Chrome, Edge or Opera, by the version of Chromium.
     Chromium(u16),
     Firefox(u16),
@@ -114,33 +114,33 @@ pub(super) enum Browser {
     Other,
 }
 
-static PATTERNS: LazyLock<Option<Patterns>> = LazyLock::new(|| {
+static PATTERNS: LazyLock<Option<AgentPatterns>> = LazyLock::new(|| {
     let of_agents = AGENTS.iter().map(|agent| {
         let (text, at_start) = agent.pattern.strip_prefix('^').map_or((agent.pattern, false), |text| (text, true));
         let (letter_before, letter_after) = (!text.starts_with('|'), !text.ends_with('|'));
-        (text.trim_matches('|'), Meaning::Agent { agent, at_start, letter_before, letter_after })
+        (text.trim_matches('|'), PatternMeaning::Agent { agent, at_start, letter_before, letter_after })
     });
-    let innocent = INNOCENT_WORDS.iter().map(|word| (*word, Meaning::Innocent));
-    let systems = SYSTEMS.iter().chain([&BROKEN]).map(|word| (*word, Meaning::System));
+    let innocent = INNOCENT_WORDS.iter().map(|word| (*word, PatternMeaning::Innocent));
+    let systems = SYSTEMS.iter().chain([&BROKEN]).map(|word| (*word, PatternMeaning::System));
     let (texts, meanings): (Vec<_>, Vec<_>) = of_agents.chain(innocent).chain(systems).unzip();
     let automaton = AhoCorasick::builder()
         .ascii_case_insensitive(true)
         .match_kind(MatchKind::Standard)
         .kind(Some(AhoCorasickKind::ContiguousNFA))
         .build(texts);
-    automaton.ok().map(|automaton| Patterns { automaton, meanings })
+    automaton.ok().map(|automaton| AgentPatterns { automaton, meanings })
 });
 
-pub(super) fn read(text: &[u8]) -> Said {
-    let Some(patterns) = &*PATTERNS else { return Said::Browser(Browser::Other) };
+pub(super) fn read(text: &[u8]) -> ParsedAgent {
+    let Some(patterns) = &*PATTERNS else { return ParsedAgent::Browser(BrowserKind::Other) };
     let is_word = |place: Option<usize>| place.and_then(|place| text.get(place)).is_some_and(u8::is_ascii_alphanumeric);
     let is_letter = |place: usize| text.get(place).is_some_and(u8::is_ascii_alphabetic);
     let (mut found, mut innocent, mut names_system) = (Vec::new(), Vec::new(), false);
     for hit in patterns.automaton.find_overlapping_iter(text) {
         match patterns.meanings[hit.pattern().as_usize()] {
-            Meaning::System => names_system = true,
-            Meaning::Innocent => innocent.push(hit.span()),
-            Meaning::Agent { agent, at_start, letter_before, letter_after } => {
+            PatternMeaning::System => names_system = true,
+            PatternMeaning::Innocent => innocent.push(hit.span()),
+            PatternMeaning::Agent { agent, at_start, letter_before, letter_after } => {
                 if (!at_start || hit.start() == 0)
                     && (letter_before || !is_word(hit.start().checked_sub(1)))
                     && (letter_after || !is_letter(hit.end()))
@@ -155,14 +155,18 @@ pub(super) fn read(text: &[u8]) -> Said {
     };
     let first = found.iter().filter(|(_, span, _)| !is_within(span)).min_by_key(|(pattern, ..)| *pattern);
     if let Some((.., agent)) = first {
-        return Said::Agent(agent);
+        return ParsedAgent::Agent(agent);
     }
     let says_more = if starts_with(text, b"mozilla/") || starts_with(text, b"opera/") {
         text.contains(&b'(')
     } else {
         text.iter().any(|byte| matches!(byte, b'/' | b'(' | b'['))
     };
-    if names_system && says_more { Said::Browser(browser(text)) } else { Said::Agent(&UNLISTED_PROGRAM) }
+    if names_system && says_more {
+        ParsedAgent::Browser(parse_browser(text))
+    } else {
+        ParsedAgent::Agent(&UNLISTED_PROGRAM)
+    }
 }
 
 fn starts_with(text: &[u8], start: &[u8]) -> bool {
@@ -170,7 +174,7 @@ fn starts_with(text: &[u8], start: &[u8]) -> bool {
 }
 
 /// Identifies the browser only if the whole text matches: a program that adds a word may also send other fields.
-fn browser(text: &[u8]) -> Browser {
+fn parse_browser(text: &[u8]) -> BrowserKind {
     let known = || {
         let text = str::from_utf8(text).ok()?.strip_prefix("Mozilla/5.0 (")?;
         let (system, rest) = text.split_once(") ")?;
@@ -179,7 +183,7 @@ fn browser(text: &[u8]) -> Browser {
         }
         if let Some(words) = rest.strip_prefix("Gecko/") {
             let (_, version) = words.split_once(" Firefox/")?;
-            return major(version).map(Browser::Firefox);
+            return major(version).map(BrowserKind::Firefox);
         }
         let (_, words) = rest.strip_prefix("AppleWebKit/")?.split_once(" (KHTML, like Gecko) ")?;
         let (mut chromium, mut safari) = (None, None);
@@ -193,12 +197,12 @@ fn browser(text: &[u8]) -> Browser {
             }
         }
         match (chromium, safari) {
-            (Some(version), None) => Some(Browser::Chromium(version)),
-            (None, Some(version)) => Some(Browser::Safari(version)),
+            (Some(version), None) => Some(BrowserKind::Chromium(version)),
+            (None, Some(version)) => Some(BrowserKind::Safari(version)),
             _ => None,
         }
     };
-    known().unwrap_or(Browser::Other)
+    known().unwrap_or(BrowserKind::Other)
 }
 
 /// Returns the first number of a version that consists of numbers only.

@@ -4,29 +4,31 @@ use std::path::Path;
 
 use domain::{
     ProjectId, Timestamp,
-    traffic::{Count, Entry, EntryKind, HourTraffic, Sums, hour_of, sketch::Register},
+    traffic::{
+        HourTraffic, TrafficCount, TrafficEntry, TrafficEntryKind, TrafficSums, hour_start, sketch::SketchRegister,
+    },
 };
 
 use super::*;
 use crate::{
     limits,
-    spool::{Options, Spool},
+    spool::{Spool, SpoolOptions},
     traffic::batch::merge,
 };
 
-const KINDS: [EntryKind; 8] = [
-    EntryKind::Hostname,
-    EntryKind::Path,
-    EntryKind::Country,
-    EntryKind::Error,
-    EntryKind::View,
-    EntryKind::Agent,
-    EntryKind::AgentPage,
-    EntryKind::AgentDisallowed,
+const KINDS: [TrafficEntryKind; 8] = [
+    TrafficEntryKind::Hostname,
+    TrafficEntryKind::Path,
+    TrafficEntryKind::Country,
+    TrafficEntryKind::Error,
+    TrafficEntryKind::View,
+    TrafficEntryKind::Agent,
+    TrafficEntryKind::AgentPage,
+    TrafficEntryKind::AgentDisallowed,
 ];
 
-fn journal(folder: &Path, owner: &str, max_bytes: u64) -> Journal {
-    let journal = Spool::new(Options {
+fn journal(folder: &Path, owner: &str, max_bytes: u64) -> BatchJournal {
+    let journal = Spool::new(SpoolOptions {
         folder: folder.to_owned(),
         owner: owner.to_owned(),
         former_scope: String::new(),
@@ -41,9 +43,9 @@ fn journal(folder: &Path, owner: &str, max_bytes: u64) -> Journal {
 }
 
 /// Creates an outbox with room for about four of the batches of [`traffic`].
-fn outbox(folder: &Path, max_bytes: u64) -> Outbox {
-    let bytes = 4 * Batch { number: 1, traffic: traffic(1, 1) }.weight();
-    Outbox::new(journal(folder, "a", max_bytes), Bounds { journaled: bytes, unjournaled: bytes })
+fn outbox(folder: &Path, max_bytes: u64) -> BatchOutbox {
+    let bytes = 4 * TrafficBatch { number: 1, traffic: traffic(1, 1) }.weight();
+    BatchOutbox::new(journal(folder, "a", max_bytes), MemoryBounds { journaled: bytes, unjournaled: bytes })
 }
 
 fn project(number: usize) -> ProjectId {
@@ -52,11 +54,11 @@ fn project(number: usize) -> ProjectId {
 
 /// Returns `requests` requests of one project, with a key of each kind.
 fn traffic(number: usize, requests: u64) -> Vec<HourTraffic> {
-    let count = Count { requests, bytes: 10 * requests };
+    let count = TrafficCount { requests, bytes: 10 * requests };
     vec![HourTraffic {
-        hour: hour_of(Timestamp::from_unix_millis(1_800_000_000_000)),
+        hour: hour_start(Timestamp::from_unix_millis(1_800_000_000_000)),
         project: project(number),
-        sums: Sums {
+        sums: TrafficSums {
             requests,
             bytes: 10 * requests,
             cache_hits: 1,
@@ -65,18 +67,18 @@ fn traffic(number: usize, requests: u64) -> Vec<HourTraffic> {
             pageviews: 8,
             people_bytes: 9,
         },
-        entries: KINDS.map(|kind| Entry { kind, key: format!("/ä\t\"{number}\"\n").into(), count }).into(),
-        visitors: [0, u64::MAX, 0x1234_5678_9abc_def0].map(Register::of).into(),
+        entries: KINDS.map(|kind| TrafficEntry { kind, key: format!("/ä\t\"{number}\"\n").into(), count }).into(),
+        visitors: [0, u64::MAX, 0x1234_5678_9abc_def0].map(SketchRegister::from_hash).into(),
     }]
 }
 
 /// Sends everything pending. Returns the batches, and the number of responses lost on the way.
-fn send_all(outbox: &Outbox) -> (Vec<Batch>, u64) {
+fn send_all(outbox: &BatchOutbox) -> (Vec<TrafficBatch>, u64) {
     let (mut sent, mut lost) = (Vec::new(), 0);
     while let Some(next) = outbox.next() {
         match next {
-            Item::Run(run) => lost += outbox.read_back(run).unwrap(),
-            Item::Batch(waiting) => {
+            QueueItem::Run(run) => lost += outbox.read_back(run).unwrap(),
+            QueueItem::Batch(waiting) => {
                 outbox.settle(waiting.segment);
                 sent.push(waiting.batch);
             }
@@ -85,8 +87,8 @@ fn send_all(outbox: &Outbox) -> (Vec<Batch>, u64) {
     (sent, lost)
 }
 
-fn answers(batches: &[Batch]) -> u64 {
-    batches.iter().map(Batch::answers).sum()
+fn answers(batches: &[TrafficBatch]) -> u64 {
+    batches.iter().map(TrafficBatch::answers).sum()
 }
 
 fn files(folder: &Path) -> usize {
@@ -97,16 +99,16 @@ fn files(folder: &Path) -> usize {
 fn what_finds_no_room_in_memory_comes_back_from_the_disk_in_order() {
     let folder = tempfile::tempdir().unwrap();
     let outbox = outbox(folder.path(), 1_000_000);
-    let mut all: Vec<Batch> = Vec::new();
-    let put = |number: usize, all: &mut Vec<Batch>| {
+    let mut all: Vec<TrafficBatch> = Vec::new();
+    let put = |number: usize, all: &mut Vec<TrafficBatch>| {
         assert_eq!(outbox.put(traffic(number, 1)), 0);
-        all.push(Batch { number: i64::try_from(number).unwrap(), traffic: traffic(number, 1) });
+        all.push(TrafficBatch { number: i64::try_from(number).unwrap(), traffic: traffic(number, 1) });
     };
     (1..=50).for_each(|number| put(number, &mut all));
-    assert_eq!(outbox.len(), 50);
+    assert_eq!(outbox.pending(), 50);
     assert!(files(folder.path()) > 3, "in several segments");
-    let in_memory = |outbox: &Outbox| {
-        let is_in_memory = |item: &&Item| matches!(item, Item::Batch(_));
+    let in_memory = |outbox: &BatchOutbox| {
+        let is_in_memory = |item: &&QueueItem| matches!(item, QueueItem::Batch(_));
         outbox.queue().items.iter().filter(is_in_memory).count()
     };
     assert_eq!(in_memory(&outbox), 4);
@@ -115,8 +117,8 @@ fn what_finds_no_room_in_memory_comes_back_from_the_disk_in_order() {
     let mut sent = Vec::new();
     while sent.len() < 10 {
         match outbox.next().unwrap() {
-            Item::Run(run) => assert_eq!(outbox.read_back(run).unwrap(), 0),
-            Item::Batch(waiting) => {
+            QueueItem::Run(run) => assert_eq!(outbox.read_back(run).unwrap(), 0),
+            QueueItem::Batch(waiting) => {
                 outbox.settle(waiting.segment);
                 sent.push(waiting.batch);
             }
@@ -127,7 +129,7 @@ fn what_finds_no_room_in_memory_comes_back_from_the_disk_in_order() {
     sent.extend(rest);
     assert_eq!(lost, 0);
     assert_eq!(sent, all);
-    assert_eq!((outbox.len(), outbox.queue().bytes), (0, 0));
+    assert_eq!((outbox.pending(), outbox.queue().bytes), (0, 0));
     outbox.journal.close();
     assert_eq!(files(folder.path()), 0, "nothing is left to take over");
 }
@@ -135,20 +137,20 @@ fn what_finds_no_room_in_memory_comes_back_from_the_disk_in_order() {
 #[test]
 fn a_site_is_taken_out_of_the_batches_that_it_was_sent_ahead_of() {
     let folder = tempfile::tempdir().unwrap();
-    let bounds = Bounds { journaled: 1_000_000, unjournaled: 1_000_000 };
-    let outbox = Outbox::new(journal(folder.path(), "a", 1_000_000), bounds);
+    let bounds = MemoryBounds { journaled: 1_000_000, unjournaled: 1_000_000 };
+    let outbox = BatchOutbox::new(journal(folder.path(), "a", 1_000_000), bounds);
     let put = |numbers: [usize; 2]| outbox.put(numbers.into_iter().flat_map(|number| traffic(number, 1)).collect());
     assert_eq!((put([1, 2]), put([1, 3])), (0, 0));
-    let found = outbox.ahead(&HashSet::from([project(1), project(4)])).unwrap();
+    let found = outbox.site_traffic(&HashSet::from([project(1), project(4)])).unwrap();
     let [SiteTraffic { project: site, batch }] = &found[..] else { panic!("{} sites", found.len()) };
     assert_eq!((site, batch.number, batch.answers()), (&project(1), 2, 2));
     assert_eq!(batch.traffic.len(), 1, "added up");
     // Traffic that arrives in the meantime stays.
     assert_eq!(put([1, 2]), 0);
-    outbox.take_out(site, batch.number);
+    outbox.remove_site(site, batch.number);
     let bytes = outbox.queue().bytes;
     let (rest, _) = send_all(&outbox);
-    assert_eq!(rest.iter().map(Batch::weight).sum::<usize>(), bytes);
+    assert_eq!(rest.iter().map(TrafficBatch::weight).sum::<usize>(), bytes);
     let left: Vec<Vec<ProjectId>> =
         rest.iter().map(|batch| batch.traffic.iter().map(|part| part.project.clone()).collect()).collect();
     assert_eq!(left, [vec![project(2)], vec![project(3)], vec![project(1), project(2)]]);
@@ -163,8 +165,8 @@ fn what_a_dead_edge_left_is_what_it_did_not_settle() {
     let mut settled = 0;
     while settled < 16 {
         match dead.next().unwrap() {
-            Item::Run(run) => assert_eq!(dead.read_back(run).unwrap(), 0),
-            Item::Batch(waiting) => {
+            QueueItem::Run(run) => assert_eq!(dead.read_back(run).unwrap(), 0),
+            QueueItem::Batch(waiting) => {
                 dead.settle(waiting.segment);
                 settled += 1;
             }
@@ -173,9 +175,9 @@ fn what_a_dead_edge_left_is_what_it_did_not_settle() {
     drop(dead);
     let heir = journal(folder.path(), "b", 1_000_000);
     let mut abandoned = heir.take_over_unread().unwrap().unwrap();
-    let mut found: Vec<Batch> = Vec::new();
+    let mut found: Vec<TrafficBatch> = Vec::new();
     while let Some(batches) =
-        heir.read_first(&abandoned, |batches: &mut Vec<Batch>, batch| batches.push(batch)).unwrap()
+        heir.read_first(&abandoned, |batches: &mut Vec<TrafficBatch>, batch| batches.push(batch)).unwrap()
     {
         found.extend(batches);
         abandoned.delete_first();
@@ -193,7 +195,7 @@ fn a_full_journal_drops_the_latest_and_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let outbox = outbox(folder.path(), 12_000);
     let lost: u64 = (1..=50).map(|number| outbox.put(traffic(number, 3))).sum();
-    let kept = outbox.len() as u64;
+    let kept = outbox.pending() as u64;
     assert!(kept > 4, "more than memory has room for: {kept}");
     assert_eq!(lost, 3 * (50 - kept));
     let (sent, unreadable) = send_all(&outbox);
@@ -202,7 +204,7 @@ fn a_full_journal_drops_the_latest_and_says_so() {
     // There is room again.
     assert_eq!(outbox.put(traffic(1, 1)), 0);
     let (sent, _) = send_all(&outbox);
-    assert_eq!(sent, [Batch { number: 51, traffic: traffic(1, 1) }]);
+    assert_eq!(sent, [TrafficBatch { number: 51, traffic: traffic(1, 1) }]);
 }
 
 #[test]
@@ -210,7 +212,7 @@ fn where_the_disk_fails_memory_goes_on() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let outbox = outbox(&file.path().join("folder"), 1_000_000);
     let lost: u64 = (1..=10).map(|number| outbox.put(traffic(number, 1))).sum();
-    assert_eq!((outbox.len(), lost), (4, 6));
+    assert_eq!((outbox.pending(), lost), (4, 6));
     let (sent, _) = send_all(&outbox);
     assert_eq!(sent.iter().map(|batch| batch.number).collect::<Vec<_>>(), [1, 2, 3, 4]);
     assert_eq!(outbox.put(traffic(1, 1)), 0);
@@ -226,27 +228,27 @@ fn what_cannot_be_read_back_is_known() {
     let (sent, lost) = send_all(&outbox);
     assert!(lost > 0);
     assert_eq!(answers(&sent) + lost, 80);
-    assert_eq!(outbox.len(), 0);
+    assert_eq!(outbox.pending(), 0);
     // A segment that is permanently lost.
     (1..=40).for_each(|number| assert_eq!(outbox.put(traffic(number, 2)), 0));
     let (mut sent, mut lost) = (0, 0);
     while let Some(next) = outbox.next() {
         match next {
-            Item::Run(run) => lost += outbox.give_up(run),
-            Item::Batch(waiting) => {
+            QueueItem::Run(run) => lost += outbox.give_up(run),
+            QueueItem::Batch(waiting) => {
                 sent += waiting.batch.answers();
                 outbox.settle(waiting.segment);
             }
         }
     }
-    assert_eq!((sent, lost, outbox.len()), (8, 72, 0));
+    assert_eq!((sent, lost, outbox.pending()), (8, 72, 0));
     outbox.journal.close();
     assert_eq!(files(folder.path()), 0);
 }
 
 #[test]
 fn a_batch_is_sent_within_the_time_for_which_postgres_knows_its_edge() {
-    let batch = Batch { number: 1, traffic: traffic(1, 1) };
+    let batch = TrafficBatch { number: 1, traffic: traffic(1, 1) };
     let hour = batch.hour().unwrap();
     assert!(!batch.is_too_old(hour + limits::TRAFFIC_SENT_WITHIN));
     assert!(batch.is_too_old(hour + limits::TRAFFIC_SENT_WITHIN + std::time::Duration::from_secs(1)));
@@ -259,13 +261,14 @@ fn a_batch_is_sent_within_the_time_for_which_postgres_knows_its_edge() {
 fn what_threads_have_counted_becomes_one() {
     let mut more = traffic(1, 2);
     more[0].entries.truncate(3);
-    more[0].visitors = [0, 1 << 60].map(Register::of).into();
+    more[0].visitors = [0, 1 << 60].map(SketchRegister::from_hash).into();
     let merged = merge([traffic(2, 7), traffic(1, 5), more].concat());
     assert_eq!(merged.iter().map(|part| part.sums.requests).collect::<Vec<_>>(), [7, 7]);
     let [one, two] = &merged[..] else { panic!("{merged:?}") };
     assert_eq!((&one.project, two), (&project(1), &traffic(2, 7)[0]));
     assert_eq!(one.sums.statuses, [6, 8, 10, 12, 14]);
-    let counts: Vec<(EntryKind, u64)> = one.entries.iter().map(|entry| (entry.kind, entry.count.requests)).collect();
+    let counts: Vec<(TrafficEntryKind, u64)> =
+        one.entries.iter().map(|entry| (entry.kind, entry.count.requests)).collect();
     assert_eq!(counts.len(), KINDS.len());
     assert_eq!(counts.iter().map(|(_, requests)| requests).sum::<u64>(), 3 * 7 + 5 * 5);
     assert_eq!(one.visitors.len(), 4, "one of them twice");
@@ -276,11 +279,11 @@ fn a_batch_takes_so_much_and_no_more() {
     let mut large = traffic(1, 5);
     let entry = large[0].entries[0].clone();
     large[0].entries = vec![entry; 2 * limits::TRAFFIC_BATCH_KEYS + 1];
-    large[0].visitors = vec![Register::of(1); limits::TRAFFIC_BATCH_KEYS];
+    large[0].visitors = vec![SketchRegister::from_hash(1); limits::TRAFFIC_BATCH_KEYS];
     let all: Vec<HourTraffic> = (2..=600).map(|number| traffic(number, 1).remove(0)).chain(large).collect();
     let registers = limits::TRAFFIC_BATCH_KEYS + 3 * 599;
     let keys: usize = all.iter().map(|part| part.entries.len()).sum();
-    let batches: Vec<Vec<HourTraffic>> = divide(all).collect();
+    let batches: Vec<Vec<HourTraffic>> = split_batches(all).collect();
     for batch in &batches {
         assert!(batch.len() <= limits::TRAFFIC_BATCH_HOURS);
         let size: usize = batch.iter().map(|part| part.entries.len() + part.visitors.len()).sum();
@@ -295,17 +298,17 @@ fn a_batch_takes_so_much_and_no_more() {
 #[test]
 fn batches_are_added_up_within_the_bounds_of_a_statement() {
     let folder = tempfile::tempdir().unwrap();
-    let bounds = Bounds { journaled: usize::MAX, unjournaled: usize::MAX };
-    let outbox = Outbox::new(journal(folder.path(), "a", 100_000_000), bounds);
-    let first = |outbox: &Outbox| match outbox.next().unwrap() {
-        Item::Batch(first) => outbox.add_up(first),
-        Item::Run(_) => panic!("everything is in memory"),
+    let bounds = MemoryBounds { journaled: usize::MAX, unjournaled: usize::MAX };
+    let outbox = BatchOutbox::new(journal(folder.path(), "a", 100_000_000), bounds);
+    let first = |outbox: &BatchOutbox| match outbox.next().unwrap() {
+        QueueItem::Batch(first) => outbox.add_up(first),
+        QueueItem::Run(_) => panic!("everything is in memory"),
     };
     // Repeated traffic of the same projects becomes one part each.
     for _ in 0..10 {
         (1..=3).for_each(|number| assert_eq!(outbox.put(traffic(number, 2)), 0));
     }
-    let Sum { batch, segments } = first(&outbox);
+    let BatchSum { batch, segments } = first(&outbox);
     assert_eq!((batch.number, segments.len(), batch.traffic.len()), (30, 30, 3));
     assert_eq!(batch.answers(), 60);
     let [one] = <[HourTraffic; 1]>::try_from(traffic(1, 20)).unwrap();
@@ -313,7 +316,7 @@ fn batches_are_added_up_within_the_bounds_of_a_statement() {
     for segment in segments {
         outbox.settle(segment);
     }
-    assert_eq!((outbox.len(), outbox.bytes()), (0, 0));
+    assert_eq!((outbox.pending(), outbox.bytes()), (0, 0));
 
     // Another hour requires another statement.
     assert_eq!(outbox.put(traffic(1, 1)), 0);
@@ -326,15 +329,15 @@ fn batches_are_added_up_within_the_bounds_of_a_statement() {
     for number in [1, 2, 1, 2, 1] {
         assert_eq!(outbox.put(traffic(number, 1)), 0);
     }
-    outbox.take_out(&project(1), 37);
-    let Sum { batch, segments } = first(&outbox);
+    outbox.remove_site(&project(1), 37);
+    let BatchSum { batch, segments } = first(&outbox);
     assert_eq!((batch.number, batch.answers(), segments.len()), (37, 2, 5));
 
     // A batch that would make a statement too large is left for the next one, as a whole.
     let many = limits::TRAFFIC_SENT_PROJECTS + 10;
     (1..=many).for_each(|number| assert_eq!(outbox.put(traffic(number, 1)), 0));
     let mut sums = Vec::new();
-    while outbox.len() > 0 && outbox.queue().items.front().is_some() {
+    while outbox.pending() > 0 && outbox.queue().items.front().is_some() {
         sums.push(first(&outbox).batch);
     }
     let projects: usize = sums.iter().map(|batch| batch.traffic.len()).sum();

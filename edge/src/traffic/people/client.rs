@@ -3,18 +3,18 @@
 use domain::{
     ProjectId,
     traffic::{
-        agents::Agent,
-        visitors::{Evidence, VisitorClass},
+        agents::KnownAgent,
+        visitors::{ClassEvidence, VisitorClass},
     },
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 
-use super::{ClientKind, Visitor};
+use super::{ClientKind, VisitorHash};
 use crate::{
     http::accepts_html,
     traffic::{
-        Traffic,
-        agents::{Claim, Fields, Judgement},
+        TrafficCounter,
+        agents::{ClientClaim, ClientFields, ClientVerdict},
     },
 };
 
@@ -23,22 +23,22 @@ const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const SEC_PURPOSE: HeaderName = HeaderName::from_static("sec-purpose");
 
-pub(crate) struct Client {
-    pub(in super::super) who: Who,
-    pub(in super::super) purpose: Purpose,
+pub(crate) struct RequestClient {
+    pub(in super::super) who: ClientIdentity,
+    pub(in super::super) purpose: FetchPurpose,
     /// The page that led to it, as the client states.
     pub(in super::super) referer: Option<HeaderValue>,
 }
 
 #[derive(Clone, Copy)]
-pub(in super::super) enum Who {
+pub(in super::super) enum ClientIdentity {
     Known(ClientKind),
-    Browser(Visitor),
+    Browser(VisitorHash),
 }
 
 /// The purpose of a request, as far as its fields state one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) enum Purpose {
+pub(in super::super) enum FetchPurpose {
     /// A page to show, or anything that a program requests.
     Page {
         /// Whether the client has an earlier copy, and so may have those of the page's parts.
@@ -50,9 +50,9 @@ pub(in super::super) enum Purpose {
     Other,
 }
 
-impl Purpose {
+impl FetchPurpose {
     /// Determines the purpose of a browser's request.
-    fn of(method: &Method, headers: &HeaderMap) -> Self {
+    fn from_request(method: &Method, headers: &HeaderMap) -> Self {
         if method != Method::GET || headers.contains_key(SEC_PURPOSE) {
             return Self::Other;
         }
@@ -78,33 +78,34 @@ impl Purpose {
     }
 }
 
-impl Client {
-    pub(crate) fn agent(&self) -> Option<&'static Agent> {
+impl RequestClient {
+    pub(crate) fn agent(&self) -> Option<&'static KnownAgent> {
         match self.who {
-            Who::Known(kind) => kind.agent,
-            Who::Browser(_) => None,
+            ClientIdentity::Known(kind) => kind.agent,
+            ClientIdentity::Browser(_) => None,
         }
     }
 }
 
-impl Traffic {
-    pub(crate) fn client(&self, request: &Claim<'_>, project: &ProjectId) -> Client {
-        let fields = Fields::of(request.headers);
+impl TrafficCounter {
+    pub(crate) fn classify_client(&self, request: &ClientClaim<'_>, project: &ProjectId) -> RequestClient {
+        let fields = ClientFields::from_headers(request.headers);
         let known = |class, agent, evidence| {
             let has_copy = false;
-            let purpose = if request.method == Method::GET { Purpose::Page { has_copy } } else { Purpose::Other };
-            (Who::Known(ClientKind { class, agent, evidence }), purpose)
+            let purpose =
+                if request.method == Method::GET { FetchPurpose::Page { has_copy } } else { FetchPurpose::Other };
+            (ClientIdentity::Known(ClientKind { class, agent, evidence }), purpose)
         };
         let (who, purpose) = match self.agents.judge(request, &fields) {
-            Judgement::Agent { agent, evidence } => known(agent.class, Some(agent), evidence),
-            Judgement::Automation => known(VisitorClass::Automation, None, Evidence::Fields),
-            Judgement::Browser => {
+            ClientVerdict::Agent { agent, evidence } => known(agent.class, Some(agent), evidence),
+            ClientVerdict::Automation => known(VisitorClass::Automation, None, ClassEvidence::Fields),
+            ClientVerdict::Browser => {
                 let user_agent = fields.user_agent.map_or(&b""[..], HeaderValue::as_bytes);
                 let visitor = self.salts.visitor(project, request.address, user_agent);
-                (Who::Browser(visitor), Purpose::of(request.method, request.headers))
+                (ClientIdentity::Browser(visitor), FetchPurpose::from_request(request.method, request.headers))
             }
         };
-        Client { who, purpose, referer: fields.referer.cloned() }
+        RequestClient { who, purpose, referer: fields.referer.cloned() }
     }
 }
 
@@ -118,27 +119,27 @@ mod tests {
             let field = |(name, value): &(&str, &str)| {
                 (HeaderName::try_from(*name).unwrap(), HeaderValue::try_from(*value).unwrap())
             };
-            Purpose::of(&Method::GET, &fields.iter().map(field).collect())
+            FetchPurpose::from_request(&Method::GET, &fields.iter().map(field).collect())
         };
-        let page = Purpose::Page { has_copy: false };
+        let page = FetchPurpose::Page { has_copy: false };
         for (fields, expected) in [
             (&[("sec-fetch-dest", "document")][..], page),
             (&[("accept", "text/html,*/*;q=0.8")], page),
-            (&[("sec-fetch-dest", "document"), ("if-none-match", "\"x\"")], Purpose::Page { has_copy: true }),
-            (&[("accept", "text/html"), ("if-modified-since", "x")], Purpose::Page { has_copy: true }),
-            (&[("sec-fetch-dest", "document"), ("sec-purpose", "prefetch;prerender")], Purpose::Other),
-            (&[("sec-fetch-dest", "style"), ("sec-fetch-site", "same-origin")], Purpose::Part),
-            (&[("sec-fetch-dest", "font"), ("sec-fetch-site", "same-site")], Purpose::Part),
-            (&[("sec-fetch-dest", "image"), ("sec-fetch-site", "cross-site")], Purpose::Other),
-            (&[("sec-fetch-dest", "image")], Purpose::Other),
-            (&[("sec-fetch-dest", "iframe"), ("accept", "text/html")], Purpose::Other),
-            (&[("sec-fetch-dest", "empty"), ("sec-fetch-mode", "cors")], Purpose::Other),
+            (&[("sec-fetch-dest", "document"), ("if-none-match", "\"x\"")], FetchPurpose::Page { has_copy: true }),
+            (&[("accept", "text/html"), ("if-modified-since", "x")], FetchPurpose::Page { has_copy: true }),
+            (&[("sec-fetch-dest", "document"), ("sec-purpose", "prefetch;prerender")], FetchPurpose::Other),
+            (&[("sec-fetch-dest", "style"), ("sec-fetch-site", "same-origin")], FetchPurpose::Part),
+            (&[("sec-fetch-dest", "font"), ("sec-fetch-site", "same-site")], FetchPurpose::Part),
+            (&[("sec-fetch-dest", "image"), ("sec-fetch-site", "cross-site")], FetchPurpose::Other),
+            (&[("sec-fetch-dest", "image")], FetchPurpose::Other),
+            (&[("sec-fetch-dest", "iframe"), ("accept", "text/html")], FetchPurpose::Other),
+            (&[("sec-fetch-dest", "empty"), ("sec-fetch-mode", "cors")], FetchPurpose::Other),
             (&[("sec-fetch-dest", "empty"), ("sec-fetch-mode", "navigate")], page),
-            (&[("accept", "*/*")], Purpose::MaybePart),
-            (&[], Purpose::MaybePart),
+            (&[("accept", "*/*")], FetchPurpose::MaybePart),
+            (&[], FetchPurpose::MaybePart),
         ] {
             assert_eq!(purpose(fields), expected, "{fields:?}");
         }
-        assert_eq!(Purpose::of(&Method::HEAD, &HeaderMap::new()), Purpose::Other);
+        assert_eq!(FetchPurpose::from_request(&Method::HEAD, &HeaderMap::new()), FetchPurpose::Other);
     }
 }

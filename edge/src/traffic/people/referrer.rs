@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use domain::traffic::agents;
 use http::HeaderValue;
 
-use crate::{limits, traffic::cut};
+use crate::{limits, traffic::truncate_path};
 
 #[derive(Debug, PartialEq, Eq)]
 pub(in super::super) struct Referrer<'r> {
@@ -27,16 +27,16 @@ impl<'r> Referrer<'r> {
         // Text before an `@` is user information, which may look like a host and a port.
         let authority = Some(authority).filter(|authority| !authority.contains('@'))?;
         let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
-        Some(Self { host: host_of(host)?, path })
+        Some(Self { host: parse_host(host)?, path })
     }
 
     pub(in super::super) fn counted_path(&self) -> Cow<'r, str> {
-        cut(self.path)
+        truncate_path(self.path)
     }
 }
 
 /// Returns a hostname in lower case, or `None` for invalid ones, which could contain anything.
-fn host_of(text: &str) -> Option<Cow<'_, str>> {
+fn parse_host(text: &str) -> Option<Cow<'_, str>> {
     let text = text.trim_end_matches('.');
     let is_host = text.contains(|byte: char| byte.is_ascii_alphanumeric())
         && text.len() <= limits::COUNTED_REFERRER_BYTES
@@ -49,13 +49,13 @@ fn host_of(text: &str) -> Option<Cow<'_, str>> {
 /// Returns the AI assistant or search that a query names as its source: many of them send no `Referer`.
 pub(in super::super) fn assistant(query: &str) -> Option<Cow<'_, str>> {
     let source = query.split('&').find_map(|pair| pair.strip_prefix("utm_source="))?;
-    let source = host_of(source)?;
-    if agents::operator_of_referrer(&source).is_some() {
+    let source = parse_host(source)?;
+    if agents::operator_by_referrer(&source).is_some() {
         return Some(source);
     }
     // Some give the name without its domain.
     let with_domain = ["com", "ai"].into_iter().map(|domain| format!("{source}.{domain}"));
-    let mut known = with_domain.filter(|host| agents::operator_of_referrer(host).is_some());
+    let mut known = with_domain.filter(|host| agents::operator_by_referrer(host).is_some());
     known.next().map(Cow::from)
 }
 

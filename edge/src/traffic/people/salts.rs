@@ -12,19 +12,19 @@ use time::Date;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::Visitor;
+use super::VisitorHash;
 use crate::{limits, metrics};
 
-pub(in super::super) struct Salts(ArcSwap<Salt>);
+pub(in super::super) struct DailySalts(ArcSwap<DailySalt>);
 
-struct Salt {
+struct DailySalt {
     hasher: SipHasher13,
     /// The day for which all edges share it; `None` for a salt that this edge generated.
     shared_on: Option<Date>,
     made_on: Option<Date>,
 }
 
-impl Salt {
+impl DailySalt {
     /// Generates a salt of this edge alone: sufficient to recognize a visitor, not to count visitors.
     fn own(day: Option<Date>) -> Self {
         Self { shared_on: None, ..Self::shared(day, &random()) }
@@ -39,13 +39,13 @@ impl Salt {
     }
 }
 
-impl Salts {
+impl DailySalts {
     /// Creates a salt of this edge alone, until [`Self::follow`] has read the shared one.
     pub(in super::super) fn new() -> Self {
-        Self(ArcSwap::from_pointee(Salt::own(None)))
+        Self(ArcSwap::from_pointee(DailySalt::own(None)))
     }
 
-    pub(in super::super) fn visitor(&self, project: &ProjectId, address: IpAddr, user_agent: &[u8]) -> Visitor {
+    pub(in super::super) fn visitor(&self, project: &ProjectId, address: IpAddr, user_agent: &[u8]) -> VisitorHash {
         use std::hash::Hasher as _;
 
         let salt = self.0.load();
@@ -58,7 +58,7 @@ impl Salts {
         };
         hasher.write(&address.octets());
         hasher.write(user_agent);
-        Visitor::new(hasher.finish(), salt.shared_on.is_some())
+        VisitorHash::new(hasher.finish(), salt.shared_on.is_some())
     }
 
     pub(in super::super) fn is_shared(&self) -> bool {
@@ -66,14 +66,14 @@ impl Salts {
     }
 
     pub(in super::super) fn share(&self, day: Date, salt: &[u8; limits::SALT_BYTES]) {
-        self.0.store(Salt::shared(Some(day), salt).into());
+        self.0.store(DailySalt::shared(Some(day), salt).into());
     }
 
     /// Returns whether the shared salt is that of `day`. Replaces a salt of another day by one of this edge alone.
-    fn is_of(&self, day: Date) -> bool {
+    fn is_current(&self, day: Date) -> bool {
         let current = self.0.load();
         if current.made_on.is_some_and(|made| made != day) {
-            self.0.store(Salt::own(Some(day)).into());
+            self.0.store(DailySalt::own(Some(day)).into());
             return false;
         }
         current.shared_on.is_some()
@@ -87,7 +87,7 @@ impl Salts {
         while !stop.is_cancelled() {
             let now = clock.now();
             let today = now.as_datetime().date();
-            if !self.is_of(today) {
+            if !self.is_current(today) {
                 let salt = match tomorrow.take().filter(|(day, _)| *day == today) {
                     Some((_, salt)) => Some(salt),
                     None => read(&db, today).await,
@@ -99,14 +99,14 @@ impl Salts {
             if let Some(next) = today.next_day().filter(|_| until_midnight(now) < ahead && tomorrow.is_none()) {
                 tomorrow = read(&db, next).await.map(|salt| (next, salt));
             }
-            let pause = until_midnight(clock.now()).min(limits::SALT_LOOK);
+            let pause = until_midnight(clock.now()).min(limits::SALT_CHECK_EVERY);
             let _ = stop.run_until_cancelled(sleep(pause)).await;
         }
     }
 }
 
 async fn read(db: &PgPool, day: Date) -> Option<[u8; limits::SALT_BYTES]> {
-    let read = timeout(limits::TRAFFIC_WAIT, salts::of(db, day, random())).await;
+    let read = timeout(limits::TRAFFIC_WAIT, salts::find_or_insert(db, day, random())).await;
     read.unwrap_or(Err(sqlx::Error::PoolTimedOut))
         .inspect_err(|error| {
             metrics::postgres_failed("salts", error);
@@ -117,7 +117,7 @@ async fn read(db: &PgPool, day: Date) -> Option<[u8; limits::SALT_BYTES]> {
 
 fn until_midnight(now: Timestamp) -> Duration {
     let next = now.as_datetime().date().next_day().map(|day| Timestamp::from(day.midnight().assume_utc()));
-    next.map_or(limits::SALT_LOOK, |next| next.since(now))
+    next.map_or(limits::SALT_CHECK_EVERY, |next| next.since(now))
 }
 
 fn random() -> [u8; limits::SALT_BYTES] {
@@ -139,9 +139,9 @@ mod tests {
     #[test]
     fn edges_with_the_same_salt_see_the_same_visitor_and_nobody_else_does() {
         let project = |number: u8| ProjectId::from_body(&format!("{number:0>20}")).unwrap();
-        let (one, other) = (Salts::new(), Salts::new());
+        let (one, other) = (DailySalts::new(), DailySalts::new());
         let address = |last: u8| IpAddr::V4(Ipv4Addr::new(192, 0, 2, last));
-        let see = |salts: &Salts| salts.visitor(&project(1), address(1), b"Mozilla");
+        let see = |salts: &DailySalts| salts.visitor(&project(1), address(1), b"Mozilla");
         assert_ne!(see(&one), see(&other));
         assert!(see(&one).register().is_none(), "nobody is counted before edges agree");
         one.share(day(1), &[7; limits::SALT_BYTES]);
@@ -166,16 +166,16 @@ mod tests {
 
     #[test]
     fn a_salt_does_not_outlive_its_day() {
-        let salts = Salts::new();
-        assert!(!salts.is_of(day(1)));
+        let salts = DailySalts::new();
+        assert!(!salts.is_current(day(1)));
         salts.share(day(1), &[7; limits::SALT_BYTES]);
-        assert!(salts.is_of(day(1)) && salts.is_shared());
+        assert!(salts.is_current(day(1)) && salts.is_shared());
         let see = || salts.visitor(&ProjectId::from_body("00000000000000000001").unwrap(), IpAddr::from([0; 4]), b"");
         let yesterday = see();
-        assert!(!salts.is_of(day(2)) && !salts.is_shared());
+        assert!(!salts.is_current(day(2)) && !salts.is_shared());
         assert_ne!(see(), yesterday);
         let own = see();
-        assert!(!salts.is_of(day(2)));
+        assert!(!salts.is_current(day(2)));
         assert_eq!(see(), own, "one for the day, also of an edge alone");
     }
 }

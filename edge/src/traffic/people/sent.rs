@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use domain::{
     ProjectId,
-    traffic::sketch::{Register, Sketch},
+    traffic::sketch::{SketchRegister, VisitorSketch},
 };
 use time::Date;
 
@@ -12,19 +12,19 @@ use crate::limits;
 
 /// The registers that were sent, for projects with many visitors.
 #[derive(Default)]
-pub(in super::super) struct Sent {
+pub(in super::super) struct SentRegisters {
     day: Option<Date>,
-    projects: HashMap<ProjectId, Registers>,
+    projects: HashMap<ProjectId, ProjectRegisters>,
     sketches: usize,
 }
 
 #[derive(Default)]
-struct Registers {
+struct ProjectRegisters {
     sent: usize,
-    sketch: Option<Sketch>,
+    sketch: Option<VisitorSketch>,
 }
 
-impl Sent {
+impl SentRegisters {
     /// Resets the registers when a new day begins. Returns whether it did.
     pub(in super::super) fn begin(&mut self, day: Date) -> bool {
         let is_new = self.day.is_some_and(|known| known != day);
@@ -36,7 +36,7 @@ impl Sent {
     }
 
     /// Retains the registers that change what was sent.
-    pub(in super::super) fn retain_new(&mut self, project: &ProjectId, registers: &mut Vec<Register>) {
+    pub(in super::super) fn retain_new(&mut self, project: &ProjectId, registers: &mut Vec<SketchRegister>) {
         if registers.is_empty() {
             return;
         }
@@ -44,13 +44,13 @@ impl Sent {
             if self.projects.len() >= limits::SENT_PROJECTS {
                 return;
             }
-            self.projects.insert(project.clone(), Registers::default());
+            self.projects.insert(project.clone(), ProjectRegisters::default());
         }
         let Some(known) = self.projects.get_mut(project) else { return };
         known.sent += registers.len();
         if known.sketch.is_none() && known.sent > limits::SENT_REGISTERS && self.sketches < limits::SENT_SKETCHES {
             self.sketches += 1;
-            known.sketch = Some(Sketch::default());
+            known.sketch = Some(VisitorSketch::default());
         }
         if let Some(sketch) = &mut known.sketch {
             registers.retain(|register| sketch.add(*register));
@@ -64,19 +64,21 @@ mod tests {
 
     #[test]
     fn of_many_visitors_only_changes_are_left() {
-        let mut sent = Sent::default();
+        let mut sent = SentRegisters::default();
         let project = ProjectId::from_body("00000000000000000001").unwrap();
-        let some = || (0..2_000_u64).map(|number| Register::of(number.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
+        let some = || {
+            (0..2_000_u64).map(|number| SketchRegister::from_hash(number.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect()
+        };
         let today = Date::from_ordinal_date(2026, 1).unwrap();
         assert!(!sent.begin(today));
-        let mut first: Vec<Register> = some();
+        let mut first: Vec<SketchRegister> = some();
         sent.retain_new(&project, &mut first);
         assert!(first.len() > 1_000);
-        let mut again: Vec<Register> = some();
+        let mut again: Vec<SketchRegister> = some();
         sent.retain_new(&project, &mut again);
         assert!(again.is_empty());
         assert!(sent.begin(today.next_day().unwrap()));
-        let mut tomorrow: Vec<Register> = some();
+        let mut tomorrow: Vec<SketchRegister> = some();
         sent.retain_new(&project, &mut tomorrow);
         assert_eq!(tomorrow, first);
     }

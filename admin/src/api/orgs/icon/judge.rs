@@ -15,7 +15,7 @@ pub(super) enum IconError {
     Dimensions,
 }
 
-pub(super) fn judge(image: &[u8]) -> Result<IconFormat, IconError> {
+pub(super) fn detect_format(image: &[u8]) -> Result<IconFormat, IconError> {
     let kind = imagesize::image_type(image).map_err(|_| IconError::Kind)?;
     let (format, is_whole) = match kind {
         ImageType::Png => (IconFormat::Png, is_whole_png(image)),
@@ -86,17 +86,17 @@ fn is_whole_webp(image: &[u8]) -> Option<()> {
 /// Follows the blocks up to the trailer; at least one must be an image.
 fn is_whole_gif(image: &[u8]) -> Option<()> {
     const HEAD: usize = 13;
-    let mut rest = image.get(HEAD + color_table(*image.get(10)?)..)?;
+    let mut rest = image.get(HEAD + color_table_len(*image.get(10)?)..)?;
     let mut has_image = false;
     loop {
         let (&kind, after) = rest.split_first()?;
         rest = match kind {
             // An extension of any kind.
-            0x21 => blocks(after.get(1..)?)?,
+            0x21 => skip_blocks(after.get(1..)?)?,
             // An image: its position, colors, code size and pixels.
             0x2c => {
                 has_image = true;
-                blocks(after.get(9 + color_table(*after.get(8)?) + 1..)?)?
+                skip_blocks(after.get(9 + color_table_len(*after.get(8)?) + 1..)?)?
             }
             0x3b => return has_image.then_some(()),
             _ => return None,
@@ -105,12 +105,12 @@ fn is_whole_gif(image: &[u8]) -> Option<()> {
 }
 
 /// Returns the length of the color table that `flags` describe.
-fn color_table(flags: u8) -> usize {
+fn color_table_len(flags: u8) -> usize {
     if flags & 0x80 == 0 { 0 } else { 3 << ((flags & 7) + 1) }
 }
 
 /// Skips a sequence of GIF data blocks.
-fn blocks(mut rest: &[u8]) -> Option<&[u8]> {
+fn skip_blocks(mut rest: &[u8]) -> Option<&[u8]> {
     loop {
         let (&length, after) = rest.split_first()?;
         rest = after.get(usize::from(length)..)?;
@@ -132,16 +132,16 @@ mod tests {
             b"BM\x3a\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\x01\0\0\0\x01\0\0\0\x01\0\x18\0\0\0\0\0\0\0\0\0",
             b"<html>GIF89a\x01\0\x01\0",
         ] {
-            assert_eq!(judge(bad), Err(IconError::Kind), "{bad:?}");
+            assert_eq!(detect_format(bad), Err(IconError::Kind), "{bad:?}");
         }
         let gif = |width: u8| {
             let mut image = b"GIF89a\0\0\x01\0\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0;".to_vec();
             image[6] = width;
             image
         };
-        assert_eq!(judge(&gif(1)), Ok(IconFormat::Gif));
-        assert_eq!(judge(&gif(0)), Err(IconError::Incomplete));
-        assert_eq!(judge(b"GIF89a\x01\0\x01\0\0\0\0"), Err(IconError::Incomplete));
+        assert_eq!(detect_format(&gif(1)), Ok(IconFormat::Gif));
+        assert_eq!(detect_format(&gif(0)), Err(IconError::Incomplete));
+        assert_eq!(detect_format(b"GIF89a\x01\0\x01\0\0\0\0"), Err(IconError::Incomplete));
     }
 
     /// A JPEG with an unusual but valid start: a padded marker, and one without a length.

@@ -10,15 +10,15 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use db::{
-    audit::Entry,
+    audit::NewAuditEntry,
     code_host::installations,
     orgs::{
         self,
-        icons::{self, Icon},
+        icons::{self, OrgIcon},
     },
     permits::{self, Admin},
 };
-use domain::{OrgName, Subject, audit::Action, limits::ICON_BYTES};
+use domain::{ChangeSubject, OrgName, audit::Action, limits::ICON_BYTES};
 use live::bus::SURROGATE_KEY;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
@@ -81,13 +81,13 @@ pub async fn show(
     let name: OrgName = name.parse().map_err(|_| no_icon())?;
     if let Some(known) = headers.get(header::IF_NONE_MATCH)
         && let Some(version) = icons::find_version(&app.db, &name).await?
-        && names(known, &version)
+        && matches_version(known, &version)
     {
         let kept = [(header::ETAG, etag(&version)?), (header::CACHE_CONTROL, cacheable(&wanted, &version))];
         return Ok((StatusCode::NOT_MODIFIED, kept).into_response());
     }
     let Some(icon) = icons::find(&app.db, &name).await? else {
-        return borrowed(&app, &name).await?.ok_or_else(no_icon);
+        return redirect_to_picture(&app, &name).await?.ok_or_else(no_icon);
     };
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static(icon.format.content_type())),
@@ -102,9 +102,9 @@ pub async fn show(
 }
 
 /// Redirects to the code host's picture for an organization without an icon.
-async fn borrowed(app: &App, name: &OrgName) -> Result<Option<Response>, ApiError> {
+async fn redirect_to_picture(app: &App, name: &OrgName) -> Result<Option<Response>, ApiError> {
     let Some(org) = orgs::find_id(&app.db, name).await? else { return Ok(None) };
-    let Some(picture) = installations::avatar_of_org(&app.db, &org).await? else { return Ok(None) };
+    let Some(picture) = installations::find_org_avatar(&app.db, &org).await? else { return Ok(None) };
     // The code host supplies the address, so accept web addresses only.
     let is_page = Url::parse(&picture).is_ok_and(|url| matches!(url.scheme(), "https" | "http"));
     let location = HeaderValue::try_from(picture).ok().filter(|_| is_page);
@@ -142,16 +142,16 @@ pub async fn put(
     body: Body,
 ) -> Result<impl IntoResponse, ApiError> {
     let image = read_body_up_to(body, ICON_BYTES).await?;
-    let format = judge::judge(&image)?;
+    let format = judge::detect_format(&image)?;
     let version = hex::encode(&Sha256::digest(&image)[..VERSION_BYTES]);
-    let icon = Icon { org: org.id.clone(), format, image: image.into(), version };
+    let icon = OrgIcon { org: org.id.clone(), format, image: image.into(), version };
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
     let org = permits::lock(&mut change, org).await?;
     icons::put(&mut change, &org, &icon, now).await?;
-    let entry = Entry::of_org(Action::IconSet, &org.id, &org.name).with("version", &*icon.version);
+    let entry = NewAuditEntry::for_org(Action::IconSet, &org.id, &org.name).with("version", &*icon.version);
     change.audit(entry);
-    change.touch(Subject::Org(org.id.clone()));
+    change.touch(ChangeSubject::Org(org.id.clone()));
     let propagation = change.commit().await?;
     Ok((propagation, Json(IconStored { ok: true, icon_url: icon_url(&org.name, &icon.version) })))
 }
@@ -175,9 +175,9 @@ pub async fn delete(
     if !icons::remove(&mut change, &org).await? {
         return Err(ApiError::not_found("icon"));
     }
-    let entry = Entry::of_org(Action::IconRemove, &org.id, &org.name);
+    let entry = NewAuditEntry::for_org(Action::IconRemove, &org.id, &org.name);
     change.audit(entry);
-    change.touch(Subject::Org(org.id.clone()));
+    change.touch(ChangeSubject::Org(org.id.clone()));
     Ok((change.commit().await?, Json(Done::OK)))
 }
 
@@ -205,7 +205,7 @@ fn etag(version: &str) -> Result<HeaderValue, ApiError> {
 }
 
 /// Returns whether `If-None-Match` matches this version, by the weak comparison that RFC 9110 requires.
-fn names(if_none_match: &HeaderValue, version: &str) -> bool {
+fn matches_version(if_none_match: &HeaderValue, version: &str) -> bool {
     let tags = if_none_match.to_str().unwrap_or_default().split(',').map(str::trim);
     tags.map(|tag| tag.strip_prefix("W/").unwrap_or(tag)).any(|tag| tag == "*" || tag.trim_matches('"') == version)
 }
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_known_version_is_recognized_in_every_form() {
-        let names = |value: &'static str| names(&HeaderValue::from_static(value), "0123456789abcdef");
+        let names = |value: &'static str| matches_version(&HeaderValue::from_static(value), "0123456789abcdef");
         for known in ["\"0123456789abcdef\"", "W/\"0123456789abcdef\"", "\"x\", \"0123456789abcdef\"", "*"] {
             assert!(names(known), "{known}");
         }

@@ -1,7 +1,7 @@
 use domain::{EmailAddress, LetterId, OrgId, UserId, limits::GB};
 
 use super::*;
-use crate::mail::letter::{Footer, Rendered};
+use crate::mail::letter::{LetterFooter, RenderedLetter};
 
 /// 23 November 2026, 05:08.
 fn now() -> Timestamp {
@@ -23,12 +23,12 @@ fn row(account: Account, org: Option<&str>) -> TakenLetter {
     }
 }
 
-fn rendered(notice: &Notice, row: &TakenLetter) -> Rendered {
-    write(notice, &About::of(row)).render(Footer::new("Sent by svc.")).unwrap()
+fn rendered(notice: &Notice, row: &TakenLetter) -> RenderedLetter {
+    compose_notice(notice, &LetterContext::from_row(row)).render(LetterFooter::new("Sent by svc.")).unwrap()
 }
 
 fn all() -> Vec<Notice> {
-    let (plan, month) = ("Pro".to_owned(), Month::of(now()));
+    let (plan, month) = ("Pro".to_owned(), Month::from_timestamp(now()));
     let domain: Hostname = "www.example.com".parse().unwrap();
     let label = Some("laptop".to_owned());
     vec![
@@ -99,7 +99,7 @@ fn letters_say_what_happened_what_it_means_and_what_to_do() {
     let all = all();
     assert_eq!(all.len(), wanted.len());
     for (notice, wanted) in all.iter().zip(wanted) {
-        let Rendered { subject, text, html } = rendered(notice, &user);
+        let RenderedLetter { subject, text, html } = rendered(notice, &user);
         assert_eq!(subject, wanted[0], "{notice:?}");
         for part in &wanted[1..] {
             assert!(text.contains(part), "{part} is not in {text}");
@@ -117,7 +117,7 @@ fn letters_say_what_happened_what_it_means_and_what_to_do() {
 fn letters_of_an_organization_name_it() {
     let account = || Account::Org(OrgId::new(now()));
     for notice in all() {
-        let Rendered { text, .. } = rendered(&notice, &row(account(), Some("acme")));
+        let RenderedLetter { text, .. } = rendered(&notice, &row(account(), Some("acme")));
         if matches!(
             notice,
             Notice::DomainTrouble { .. }
@@ -130,7 +130,7 @@ fn letters_of_an_organization_name_it() {
         assert!(text.contains("--org acme"), "{text}");
         assert!(text.contains("the organization acme"), "{text}");
         // The organization may be deleted by the time the letter is composed.
-        let Rendered { text, .. } = rendered(&notice, &row(account(), None));
+        let RenderedLetter { text, .. } = rendered(&notice, &row(account(), None));
         assert!(!text.contains("--org") && text.contains("your organization"), "{text}");
     }
 }
@@ -145,7 +145,7 @@ fn what_people_have_chosen_stays_text() {
         Notice::TokenRevoked { label, token_kind: TokenKind::Cli },
         Notice::DomainTrouble { domain: "a.example".parse().unwrap(), message: hostile.to_owned() },
     ] {
-        let Rendered { subject, text, html } = rendered(&notice, &user);
+        let RenderedLetter { subject, text, html } = rendered(&notice, &user);
         assert!(text.contains(hostile), "{text}");
         assert!(!html.contains("<script") && html.contains("&#60;script&#62;"), "{html}");
         assert!(!subject.contains("script"), "{subject}");

@@ -6,7 +6,7 @@ use std::{
     io::Read as _,
 };
 
-use domain::traffic::Count;
+use domain::traffic::TrafficCount;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 /// The compression level. A month is compressed once, and read for a year.
@@ -16,7 +16,7 @@ const MOST_BYTES: u64 = 1 << 28;
 
 /// A group of lists that one report reads together, stored in one column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::stats) enum Group {
+pub(in crate::stats) enum ListGroup {
     Audience,
     Views,
     Requests,
@@ -24,12 +24,12 @@ pub(in crate::stats) enum Group {
     Agents,
 }
 
-impl Group {
+impl ListGroup {
     pub(in crate::stats) const ALL: [Self; 5] =
         [Self::Audience, Self::Views, Self::Requests, Self::Errors, Self::Agents];
 
     /// Returns the group of a list, by the list's stored name. Unknown lists are stored with those of requests.
-    pub(in crate::stats) fn of(list: &str) -> Self {
+    pub(in crate::stats) fn for_list(list: &str) -> Self {
         match list {
             "page" | "referrer" | "view_country" => Self::Audience,
             "view" => Self::Views,
@@ -53,51 +53,51 @@ struct StoredList(String, Vec<String>, Vec<(u8, Vec<StoredEntry>)>);
 
 /// A day's figures, with lists by their stored name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Day {
+pub(super) struct DayFigures {
     sums: Vec<i64>,
     visitors: i64,
     lists: BTreeMap<String, Vec<(String, u64, u64)>>,
 }
 
-impl Day {
+impl DayFigures {
     pub(super) fn from_row(sums: Vec<i64>, visitors: i64, lists: &str) -> Result<Self, sqlx::Error> {
         let lists = serde_json::from_str(lists).map_err(|error| sqlx::Error::Decode(error.into()))?;
         Ok(Self { sums, visitors, lists })
     }
 
     /// Returns requests and bytes, which only grow.
-    fn size(&self) -> &[i64] {
+    fn volume(&self) -> &[i64] {
         self.sums.get(..2).unwrap_or_default()
     }
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct MonthDays(BTreeMap<u8, Day>);
+pub(super) struct MonthDays(BTreeMap<u8, DayFigures>);
 
-pub(super) struct Columns {
+pub(super) struct MonthColumns {
     days: Vec<u8>,
-    groups: BTreeMap<Group, Vec<u8>>,
+    groups: BTreeMap<ListGroup, Vec<u8>>,
 }
 
-impl Columns {
+impl MonthColumns {
     pub(super) fn days(&self) -> &[u8] {
         &self.days
     }
 
-    pub(super) fn group(&self, group: Group) -> Option<&[u8]> {
+    pub(super) fn group(&self, group: ListGroup) -> Option<&[u8]> {
         self.groups.get(&group).map(Vec::as_slice)
     }
 }
 
 impl MonthDays {
     /// Adds a day, unless the existing one has at least as much traffic.
-    pub(super) fn add(&mut self, number: u8, day: Day) {
-        if self.0.get(&number).is_none_or(|known| known.size() < day.size()) {
+    pub(super) fn add(&mut self, number: u8, day: DayFigures) {
+        if self.0.get(&number).is_none_or(|known| known.volume() < day.volume()) {
             self.0.insert(number, day);
         }
     }
 
-    pub(super) fn encode(&self) -> Result<Columns, sqlx::Error> {
+    pub(super) fn encode(&self) -> Result<MonthColumns, sqlx::Error> {
         let days: Vec<_> =
             self.0.iter().map(|(&number, day)| StoredDay(number, day.sums.clone(), day.visitors)).collect();
         let mut lists: BTreeMap<&str, (StoredList, HashMap<&str, u32>)> = BTreeMap::new();
@@ -115,18 +115,18 @@ impl MonthDays {
                 days.push((number, entries));
             }
         }
-        let mut groups: BTreeMap<Group, Vec<StoredList>> = BTreeMap::new();
+        let mut groups: BTreeMap<ListGroup, Vec<StoredList>> = BTreeMap::new();
         for (name, (StoredList(_, keys, days), _)) in lists {
-            groups.entry(Group::of(name)).or_default().push(StoredList(name.to_owned(), keys, days));
+            groups.entry(ListGroup::for_list(name)).or_default().push(StoredList(name.to_owned(), keys, days));
         }
         let groups = groups.into_iter().map(|(group, lists)| Ok((group, pack(&lists)?)));
-        Ok(Columns { days: pack(&days)?, groups: groups.collect::<Result<_, sqlx::Error>>()? })
+        Ok(MonthColumns { days: pack(&days)?, groups: groups.collect::<Result<_, sqlx::Error>>()? })
     }
 
     pub(super) fn decode<'c>(days: &[u8], groups: impl Iterator<Item = &'c [u8]>) -> Result<Self, sqlx::Error> {
         let days = unpack::<Vec<StoredDay>>(days)?.into_iter();
-        let day = |StoredDay(number, sums, visitors)| (number, Day { sums, visitors, lists: BTreeMap::new() });
-        let mut days: BTreeMap<u8, Day> = days.map(day).collect();
+        let day = |StoredDay(number, sums, visitors)| (number, DayFigures { sums, visitors, lists: BTreeMap::new() });
+        let mut days: BTreeMap<u8, DayFigures> = days.map(day).collect();
         for group in groups {
             for StoredList(name, keys, of_days) in unpack::<Vec<StoredList>>(group)? {
                 for (number, entries) in of_days {
@@ -143,21 +143,21 @@ impl MonthDays {
 }
 
 /// Reads the column of days: for each its number in the month, its sums as stored, and its visitors.
-pub(in crate::stats) fn sums_of_days(column: &[u8]) -> Result<Vec<(u8, Vec<i64>, i64)>, sqlx::Error> {
+pub(in crate::stats) fn parse_day_sums(column: &[u8]) -> Result<Vec<(u8, Vec<i64>, i64)>, sqlx::Error> {
     let days: Vec<StoredDay> = unpack(column)?;
     Ok(days.into_iter().map(|StoredDay(number, sums, visitors)| (number, sums, visitors)).collect())
 }
 
 /// Calls `take` with every entry of a column of lists: the list's stored name, the number of the day, the key, the count.
-pub(in crate::stats) fn each_of_group(
+pub(in crate::stats) fn for_each_group_entry(
     column: &[u8],
-    mut take: impl FnMut(&str, u8, &str, Count),
+    mut take: impl FnMut(&str, u8, &str, TrafficCount),
 ) -> Result<(), sqlx::Error> {
     for StoredList(name, keys, days) in unpack::<Vec<StoredList>>(column)? {
         for (number, entries) in days {
             for (place, requests, bytes) in entries {
                 if let Some(key) = keys.get(place as usize) {
-                    take(&name, number, key, Count { requests, bytes });
+                    take(&name, number, key, TrafficCount { requests, bytes });
                 }
             }
         }
@@ -185,8 +185,8 @@ fn unpack<T: DeserializeOwned>(column: &[u8]) -> Result<T, sqlx::Error> {
 mod tests {
     use super::*;
 
-    fn day(requests: i64, lists: &str) -> Day {
-        Day::from_row(vec![requests, requests * 100, 0, 0, 0, 0, 0, 0, 0, 1, 2], 7, lists).unwrap()
+    fn day(requests: i64, lists: &str) -> DayFigures {
+        DayFigures::from_row(vec![requests, requests * 100, 0, 0, 0, 0, 0, 0, 0, 1, 2], 7, lists).unwrap()
     }
 
     fn month() -> MonthDays {
@@ -200,20 +200,20 @@ mod tests {
     #[test]
     fn a_month_is_read_back() {
         let columns = month().encode().unwrap();
-        let groups = Group::ALL.map(|group| columns.group(group));
+        let groups = ListGroup::ALL.map(|group| columns.group(group));
         assert_eq!(groups.map(|group| group.is_some()), [true, false, true, false, true]);
         assert_eq!(MonthDays::decode(columns.days(), groups.into_iter().flatten()).unwrap(), month());
         assert_eq!(
-            sums_of_days(columns.days()).unwrap().iter().map(|(n, s, v)| (*n, s[0], *v)).collect::<Vec<_>>(),
+            parse_day_sums(columns.days()).unwrap().iter().map(|(n, s, v)| (*n, s[0], *v)).collect::<Vec<_>>(),
             [(1, 3, 7), (7, 0, 7), (31, 9, 7)]
         );
         let mut paths = Vec::new();
-        let take = |list: &str, number, key: &str, count: Count| {
+        let take = |list: &str, number, key: &str, count: TrafficCount| {
             if list == "path" {
                 paths.push((number, key.to_owned(), count.requests, count.bytes));
             }
         };
-        each_of_group(columns.group(Group::Requests).unwrap(), take).unwrap();
+        for_each_group_entry(columns.group(ListGroup::Requests).unwrap(), take).unwrap();
         let path = |number, key: &str, requests, bytes| (number, key.to_owned(), requests, bytes);
         assert_eq!(
             paths,
@@ -232,8 +232,8 @@ mod tests {
 
     #[test]
     fn what_is_broken_is_an_error() {
-        assert!(sums_of_days(b"").is_err());
-        assert!(sums_of_days(&zstd::encode_all(&b"\xc1"[..], 1).unwrap()).is_err());
-        assert!(Day::from_row(Vec::new(), 0, "[]").is_err());
+        assert!(parse_day_sums(b"").is_err());
+        assert!(parse_day_sums(&zstd::encode_all(&b"\xc1"[..], 1).unwrap()).is_err());
+        assert!(DayFigures::from_row(Vec::new(), 0, "[]").is_err());
     }
 }

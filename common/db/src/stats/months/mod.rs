@@ -8,12 +8,12 @@ use domain::{ProjectId, month::Month};
 use sqlx::{PgConnection, PgPool};
 use time::Date;
 
-use self::format::{Day, MonthDays};
-pub(super) use self::format::{Group, each_of_group, sums_of_days};
+use self::format::{DayFigures, MonthDays};
+pub(super) use self::format::{ListGroup, for_each_group_entry, parse_day_sums};
 
 /// A month of a project whose days still have their own rows.
 #[derive(Debug, Clone)]
-pub struct Condensable {
+pub struct CondensableMonth {
     /// The project.
     pub project: ProjectId,
     /// The month.
@@ -21,7 +21,7 @@ pub struct Condensable {
 }
 
 /// Returns at most `limit` projects with days in the oldest month that has any before `until`, the first of a month.
-pub async fn condensable(pool: &PgPool, until: Date, limit: i64) -> Result<Vec<Condensable>, sqlx::Error> {
+pub async fn list_condensable(pool: &PgPool, until: Date, limit: i64) -> Result<Vec<CondensableMonth>, sqlx::Error> {
     let rows = sqlx::query!(
         r#"SELECT day AS "day!", project_id AS "project!: ProjectId" FROM traffic_days
            WHERE day < $1 ORDER BY day, project_id LIMIT $2"#,
@@ -30,11 +30,11 @@ pub async fn condensable(pool: &PgPool, until: Date, limit: i64) -> Result<Vec<C
     )
     .fetch_all(pool)
     .await?;
-    let mut found: Vec<Condensable> = Vec::new();
+    let mut found: Vec<CondensableMonth> = Vec::new();
     for row in rows {
-        let month = Month::containing(row.day);
+        let month = Month::from_date(row.day);
         if !found.iter().any(|known| known.month == month && known.project == row.project) {
-            found.push(Condensable { project: row.project, month });
+            found.push(CondensableMonth { project: row.project, month });
         }
     }
     Ok(found)
@@ -42,8 +42,8 @@ pub async fn condensable(pool: &PgPool, until: Date, limit: i64) -> Result<Vec<C
 
 /// Moves a project's days of a month into the month's row, in one transaction. A day that is already there stays if it
 /// has at least as much traffic, because the new one may be made from partly deleted hours.
-pub async fn condense(pool: &PgPool, wanted: &Condensable) -> Result<(), sqlx::Error> {
-    let Condensable { project, month } = wanted;
+pub async fn condense(pool: &PgPool, wanted: &CondensableMonth) -> Result<(), sqlx::Error> {
+    let CondensableMonth { project, month } = wanted;
     let mut tx = pool.begin().await?;
     let (first, end) = (month.first_day(), month.next().first_day());
     let rows = sqlx::query!(
@@ -64,10 +64,10 @@ pub async fn condense(pool: &PgPool, wanted: &Condensable) -> Result<(), sqlx::E
     // Read after locking the days, so that the second of two concurrent calls sees the result of the first.
     let mut days = stored(&mut tx, project, *month).await?;
     for row in rows {
-        days.add(row.day.day(), Day::from_row(row.sums, row.visitors, &row.lists)?);
+        days.add(row.day.day(), DayFigures::from_row(row.sums, row.visitors, &row.lists)?);
     }
     let blobs = days.encode()?;
-    let [audience, views, requests, errors, agents] = Group::ALL.map(|group| blobs.group(group));
+    let [audience, views, requests, errors, agents] = ListGroup::ALL.map(|group| blobs.group(group));
     sqlx::query!(
         "INSERT INTO traffic_months (month, project_id, days, audience, views, requests, errors, agents)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
@@ -108,7 +108,7 @@ pub async fn delete_before(pool: &PgPool, until: Date, limit: i64) -> Result<u64
     let deleted = sqlx::query!(
         "DELETE FROM traffic_months WHERE ctid = ANY(ARRAY(
              SELECT ctid FROM traffic_months WHERE month < $1 ORDER BY month LIMIT $2))",
-        Month::containing(until).first_day(),
+        Month::from_date(until).first_day(),
         limit,
     )
     .execute(pool)

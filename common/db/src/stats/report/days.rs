@@ -7,19 +7,19 @@ use domain::{
     month::{Month, midnight, next_midnight},
     stats::DaySpan,
     traffic::{
-        Count, HOUR, HOURS_KEPT, Sums,
-        sketch::{Register, Sketch},
+        HOUR, HOURS_KEPT, TrafficCount, TrafficSums,
+        sketch::{SketchRegister, VisitorSketch},
     },
 };
 use sqlx::{PgConnection, PgPool};
 use time::{Date, Duration};
 
 use super::{
-    Readable, count,
+    StatsPermit, count,
     lists::{self, ListEntry, ListKind},
-    sums_of,
+    parse_sums,
 };
-use crate::stats::months::{self, Group};
+use crate::stats::months::{self, ListGroup};
 
 /// The number of days whose lists are in memory at a time.
 const DAYS_AT_A_TIME: usize = 64;
@@ -39,13 +39,13 @@ impl From<DaySpan> for DayRange {
 
 impl DayRange {
     /// Creates a range of one day.
-    pub fn of(day: Date) -> Self {
+    pub fn single(day: Date) -> Self {
         Self { first: day, last: day }
     }
 
     /// Extends the range by a number of preceding days.
     #[must_use]
-    pub fn and_before(self, days: u16) -> Self {
+    pub fn extend_back(self, days: u16) -> Self {
         Self { first: self.first.saturating_sub(Duration::days(days.into())), ..self }
     }
 
@@ -79,16 +79,16 @@ pub struct DayTraffic {
     /// The UTC day.
     pub day: Date,
     /// The sums.
-    pub sums: Sums,
+    pub sums: TrafficSums,
     /// The estimated number of visitors; 0 unless requested.
     pub visitors: u64,
     /// The table that the day is read from.
-    pub(super) source: Source,
+    pub(super) source: DaySource,
 }
 
 /// The source of a day's figures, ordered from the most to the least data to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Source {
+pub(super) enum DaySource {
     Hours,
     Day,
     Month,
@@ -96,7 +96,7 @@ pub(super) enum Source {
 
 /// The finest resolution of entries, where stored at that resolution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Grain {
+pub enum EntryResolution {
     /// An hour.
     Hour,
     /// A day.
@@ -105,46 +105,46 @@ pub enum Grain {
 
 /// The parts of days to read in addition to their sums.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted<'w> {
+pub struct DayQuery<'w> {
     /// The lists to read.
     pub lists: &'w [ListKind],
     /// The finest resolution of list entries.
-    pub grain: Grain,
+    pub grain: EntryResolution,
     /// Whether to estimate visitors.
     pub visitors: bool,
 }
 
-impl Wanted<'_> {
+impl DayQuery<'_> {
     /// Only the sums.
-    pub const SUMS: Self = Self { lists: &[], grain: Grain::Day, visitors: false };
+    pub const SUMS: Self = Self { lists: &[], grain: EntryResolution::Day, visitors: false };
 }
 
 /// Returns the traffic of those days that had any, in order, and calls `take` with every entry of the requested lists,
 /// in no order. All figures are from one snapshot.
 pub async fn days(
     pool: &PgPool,
-    project: &Readable,
+    project: &StatsPermit,
     range: DayRange,
-    wanted: Wanted<'_>,
+    wanted: DayQuery<'_>,
     mut take: impl FnMut(ListEntry<'_>),
 ) -> Result<Vec<DayTraffic>, sqlx::Error> {
     let mut snapshot = pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
     let mut found = sums(&mut snapshot, project, range).await?;
     if !wanted.lists.is_empty() {
-        lists_of_days(&mut snapshot, project, &found, wanted.lists, &mut take).await?;
-        lists_of_hours(&mut snapshot, project, &by_hour(range, &found), wanted, &mut take).await?;
+        read_day_lists(&mut snapshot, project, &found, wanted.lists, &mut take).await?;
+        read_hour_lists(&mut snapshot, project, &by_hour(range, &found), wanted, &mut take).await?;
     }
     if wanted.visitors {
         let sketches = sketches(&mut snapshot, project, &found, &by_hour(range, &found)).await?;
-        for day in found.iter_mut().filter(|day| day.source == Source::Hours) {
-            day.visitors = sketches.get(&day.day).map_or(0, Sketch::estimate);
+        for day in found.iter_mut().filter(|day| day.source == DaySource::Hours) {
+            day.visitors = sketches.get(&day.day).map_or(0, VisitorSketch::estimate);
         }
     }
     snapshot.commit().await?;
     Ok(found)
 }
 
-fn days_of(found: &[DayTraffic], source: Source) -> Vec<Date> {
+fn days_from(found: &[DayTraffic], source: DaySource) -> Vec<Date> {
     found.iter().filter(|day| day.source == source).map(|day| day.day).collect()
 }
 
@@ -153,7 +153,7 @@ pub(super) fn by_hour(range: DayRange, found: &[DayTraffic]) -> Vec<Timestamp> {
     let mut hours = range.hours();
     hours.retain(|hour| {
         let day = hour.as_datetime().date();
-        found.binary_search_by_key(&day, |found| found.day).is_ok_and(|place| found[place].source == Source::Hours)
+        found.binary_search_by_key(&day, |found| found.day).is_ok_and(|place| found[place].source == DaySource::Hours)
     });
     hours
 }
@@ -163,7 +163,7 @@ pub(super) fn by_hour(range: DayRange, found: &[DayTraffic]) -> Vec<Timestamp> {
 /// If a day has several sources, the largest is right: a row may lack later traffic, and hours may be partly deleted.
 pub(super) async fn sums(
     conn: &mut PgConnection,
-    project: &Readable,
+    project: &StatsPermit,
     range: DayRange,
 ) -> Result<Vec<DayTraffic>, sqlx::Error> {
     let (days, hours): (Vec<Date>, _) = (range.days().collect(), range.hours());
@@ -195,12 +195,12 @@ pub(super) async fn sums(
         .into_iter()
         .map(|row| DayTraffic {
             day: row.day,
-            sums: sums_of(&row.sums),
+            sums: parse_sums(&row.sums),
             visitors: count(row.visitors),
-            source: if row.is_rolled { Source::Day } else { Source::Hours },
+            source: if row.is_rolled { DaySource::Day } else { DaySource::Hours },
         })
         .collect();
-    found.extend(sums_of_months(conn, project, range).await?);
+    found.extend(read_month_sums(conn, project, range).await?);
     // Keep the largest of each day or, of equal ones, the one that is cheapest to read.
     let rank = |day: &DayTraffic| (day.sums.requests, day.sums.bytes, day.sums.pageviews, day.source);
     found.sort_by(|one, other| one.day.cmp(&other.day).then_with(|| rank(other).cmp(&rank(one))));
@@ -208,49 +208,49 @@ pub(super) async fn sums(
     Ok(found)
 }
 
-async fn sums_of_months(
+async fn read_month_sums(
     conn: &mut PgConnection,
-    project: &Readable,
+    project: &StatsPermit,
     range: DayRange,
 ) -> Result<Vec<DayTraffic>, sqlx::Error> {
     let rows = sqlx::query!(
         "SELECT month, days FROM traffic_months WHERE project_id = $1 AND month = ANY($2)",
         project.0.as_str(),
-        &months_of(range.days()),
+        &month_starts(range.days()),
     )
     .fetch_all(conn)
     .await?;
     let mut found = Vec::new();
     for row in rows {
-        for (number, sums, visitors) in months::sums_of_days(&row.days)? {
+        for (number, sums, visitors) in months::parse_day_sums(&row.days)? {
             let day = row.month.replace_day(number).ok().filter(|day| range.first <= *day && *day <= range.last);
             found.extend(day.map(|day| DayTraffic {
                 day,
-                sums: sums_of(&sums),
+                sums: parse_sums(&sums),
                 visitors: count(visitors),
-                source: Source::Month,
+                source: DaySource::Month,
             }));
         }
     }
     Ok(found)
 }
 
-fn months_of(days: impl Iterator<Item = Date>) -> Vec<Date> {
-    let mut months: Vec<Date> = days.map(|day| Month::containing(day).first_day()).collect();
+fn month_starts(days: impl Iterator<Item = Date>) -> Vec<Date> {
+    let mut months: Vec<Date> = days.map(|day| Month::from_date(day).first_day()).collect();
     months.dedup();
     months
 }
 
 /// Calls `take` with every list entry of the days that are read from their own rows or their months.
-pub(super) async fn lists_of_days(
+pub(super) async fn read_day_lists(
     conn: &mut PgConnection,
-    project: &Readable,
+    project: &StatsPermit,
     found: &[DayTraffic],
     kinds: &[ListKind],
     take: &mut impl FnMut(ListEntry<'_>),
 ) -> Result<(), sqlx::Error> {
-    lists_of_months(conn, project, &days_of(found, Source::Month), kinds, take).await?;
-    for days in days_of(found, Source::Day).chunks(DAYS_AT_A_TIME) {
+    read_month_lists(conn, project, &days_from(found, DaySource::Month), kinds, take).await?;
+    for days in days_from(found, DaySource::Day).chunks(DAYS_AT_A_TIME) {
         let rows = sqlx::query!(
             r#"SELECT day, lists::text AS "lists!" FROM traffic_days WHERE day = ANY($2) AND project_id = $1"#,
             project.0.as_str(),
@@ -261,15 +261,17 @@ pub(super) async fn lists_of_days(
         for row in rows {
             let begin = midnight(row.day);
             let end = next_midnight(begin);
-            lists::each_stored(&row.lists, kinds, |kind, key, count| take(ListEntry { begin, end, kind, key, count }))?;
+            lists::for_each_stored(&row.lists, kinds, |kind, key, count| {
+                take(ListEntry { begin, end, kind, key, count })
+            })?;
         }
     }
     Ok(())
 }
 
-async fn lists_of_months(
+async fn read_month_lists(
     conn: &mut PgConnection,
-    project: &Readable,
+    project: &StatsPermit,
     days: &[Date],
     kinds: &[ListKind],
     take: &mut impl FnMut(ListEntry<'_>),
@@ -278,14 +280,14 @@ async fn lists_of_months(
         return Ok(());
     }
     let [audience, views, requests, errors, agents] =
-        Group::ALL.map(|group| kinds.iter().any(|kind| Group::of(kind.as_str()) == group));
+        ListGroup::ALL.map(|group| kinds.iter().any(|kind| ListGroup::for_list(kind.as_str()) == group));
     let rows = sqlx::query!(
         "SELECT month, CASE WHEN $3 THEN audience END AS audience, CASE WHEN $4 THEN views END AS views,
                 CASE WHEN $5 THEN requests END AS requests, CASE WHEN $6 THEN errors END AS errors,
                 CASE WHEN $7 THEN agents END AS agents
          FROM traffic_months WHERE project_id = $1 AND month = ANY($2)",
         project.0.as_str(),
-        &months_of(days.iter().copied()),
+        &month_starts(days.iter().copied()),
         audience,
         views,
         requests,
@@ -297,7 +299,7 @@ async fn lists_of_months(
     for row in rows {
         let groups = [row.audience, row.views, row.requests, row.errors, row.agents];
         for column in groups.iter().flatten() {
-            months::each_of_group(column, |list, number, key, count| {
+            months::for_each_group_entry(column, |list, number, key, count| {
                 let kind = kinds.iter().copied().find(|kind| kind.as_str() == list);
                 let day = row.month.replace_day(number).ok().filter(|day| days.binary_search(day).is_ok());
                 if let (Some(kind), Some(day)) = (kind, day) {
@@ -310,11 +312,11 @@ async fn lists_of_months(
     Ok(())
 }
 
-async fn lists_of_hours(
+async fn read_hour_lists(
     conn: &mut PgConnection,
-    project: &Readable,
+    project: &StatsPermit,
     hours: &[Timestamp],
-    wanted: Wanted<'_>,
+    wanted: DayQuery<'_>,
     take: &mut impl FnMut(ListEntry<'_>),
 ) -> Result<(), sqlx::Error> {
     if hours.is_empty() {
@@ -335,15 +337,15 @@ async fn lists_of_hours(
         project.0.as_str(),
         hours as &[Timestamp],
         &lists::entry_kinds(wanted.lists),
-        wanted.grain == Grain::Hour,
+        wanted.grain == EntryResolution::Hour,
     )
     .fetch_all(conn)
     .await?;
     for row in rows {
         let begin: Timestamp = row.begin;
-        let end = if wanted.grain == Grain::Hour { begin + HOUR } else { next_midnight(begin) };
-        let count = Count { requests: count(row.requests), bytes: count(row.bytes) };
-        lists::each_of_entry(wanted.lists, &row.kind, &row.key, |kind, key| {
+        let end = if wanted.grain == EntryResolution::Hour { begin + HOUR } else { next_midnight(begin) };
+        let count = TrafficCount { requests: count(row.requests), bytes: count(row.bytes) };
+        lists::for_each_list(wanted.lists, &row.kind, &row.key, |kind, key| {
             take(ListEntry { begin, end, kind, key, count });
         });
     }
@@ -353,11 +355,11 @@ async fn lists_of_hours(
 /// Returns the visitor sketches of the days that are read by hour.
 async fn sketches(
     conn: &mut PgConnection,
-    project: &Readable,
+    project: &StatsPermit,
     found: &[DayTraffic],
     hours: &[Timestamp],
-) -> Result<HashMap<Date, Sketch>, sqlx::Error> {
-    let days: Vec<Date> = days_of(found, Source::Hours);
+) -> Result<HashMap<Date, VisitorSketch>, sqlx::Error> {
+    let days: Vec<Date> = days_from(found, DaySource::Hours);
     let rows = sqlx::query!(
         r#"SELECT day AS "day!", registers AS "registers!"
            FROM traffic_visitors WHERE day = ANY($2) AND project_id = $1
@@ -370,9 +372,9 @@ async fn sketches(
     )
     .fetch_all(conn)
     .await?;
-    let mut sketches: HashMap<Date, Sketch> = HashMap::new();
+    let mut sketches: HashMap<Date, VisitorSketch> = HashMap::new();
     for row in rows {
-        sketches.entry(row.day).or_default().extend(row.registers.into_iter().filter_map(Register::from_stored));
+        sketches.entry(row.day).or_default().extend(row.registers.into_iter().filter_map(SketchRegister::from_stored));
     }
     Ok(sketches)
 }
@@ -396,6 +398,6 @@ mod tests {
         assert_eq!(two.hours().len(), 48);
         let year = range("2026-03-01T12:00:00Z", "365");
         assert_eq!((year.days().count(), year.hours().len()), (365, 8 * 24));
-        assert_eq!(one.and_before(7).days().count(), 8);
+        assert_eq!(one.extend_back(7).days().count(), 8);
     }
 }

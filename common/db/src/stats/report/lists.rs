@@ -4,7 +4,7 @@ use std::{borrow::Cow, fmt};
 
 use domain::{
     Timestamp,
-    traffic::{Count, EntryKind, OTHER, ViewKey},
+    traffic::{OTHER, TrafficCount, TrafficEntryKind, ViewKey},
 };
 use serde::{
     Deserialize, Deserializer,
@@ -65,21 +65,21 @@ impl ListKind {
     }
 
     /// Returns the kind of the entries that make up the list.
-    pub const fn entry_kind(self) -> EntryKind {
+    pub const fn entry_kind(self) -> TrafficEntryKind {
         match self {
-            Self::Hostname => EntryKind::Hostname,
-            Self::Path => EntryKind::Path,
-            Self::Country => EntryKind::Country,
-            Self::Page | Self::Referrer | Self::ViewCountry | Self::View => EntryKind::View,
-            Self::Error => EntryKind::Error,
-            Self::Agent => EntryKind::Agent,
-            Self::AgentPage => EntryKind::AgentPage,
-            Self::AgentDisallowed => EntryKind::AgentDisallowed,
+            Self::Hostname => TrafficEntryKind::Hostname,
+            Self::Path => TrafficEntryKind::Path,
+            Self::Country => TrafficEntryKind::Country,
+            Self::Page | Self::Referrer | Self::ViewCountry | Self::View => TrafficEntryKind::View,
+            Self::Error => TrafficEntryKind::Error,
+            Self::Agent => TrafficEntryKind::Agent,
+            Self::AgentPage => TrafficEntryKind::AgentPage,
+            Self::AgentDisallowed => TrafficEntryKind::AgentDisallowed,
         }
     }
 
     /// Returns the list's key for an entry with this key; `None` when the entry is not part of the list.
-    fn key_of(self, key: &str) -> Option<&str> {
+    fn list_key(self, key: &str) -> Option<&str> {
         let part = |part: for<'k> fn(ViewKey<'k>) -> &'k str| match ViewKey::parse(key) {
             Some(view) => Some(part(view)).filter(|part| !part.is_empty()),
             None => (key == OTHER).then_some(OTHER),
@@ -105,14 +105,14 @@ pub struct ListEntry<'e> {
     /// The key, or [`OTHER`].
     pub key: &'e str,
     /// The count.
-    pub count: Count,
+    pub count: TrafficCount,
 }
 
 /// Calls `take` with every entry of the lists of `kinds` in a day's row.
-pub(super) fn each_stored(
+pub(super) fn for_each_stored(
     text: &str,
     kinds: &[ListKind],
-    take: impl FnMut(ListKind, &str, Count),
+    take: impl FnMut(ListKind, &str, TrafficCount),
 ) -> Result<(), sqlx::Error> {
     let mut json = serde_json::Deserializer::from_str(text);
     let read = StoredLists { kinds, take }.deserialize(&mut json).and_then(|()| json.end());
@@ -126,9 +126,9 @@ struct StoredLists<'k, Take> {
 }
 
 #[derive(Deserialize)]
-struct StoredEntry<'s>(#[serde(borrow)] Cow<'s, str>, u64, u64);
+struct ParsedListEntry<'s>(#[serde(borrow)] Cow<'s, str>, u64, u64);
 
-impl<'de, Take: FnMut(ListKind, &str, Count)> DeserializeSeed<'de> for StoredLists<'_, Take> {
+impl<'de, Take: FnMut(ListKind, &str, TrafficCount)> DeserializeSeed<'de> for StoredLists<'_, Take> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -136,7 +136,7 @@ impl<'de, Take: FnMut(ListKind, &str, Count)> DeserializeSeed<'de> for StoredLis
     }
 }
 
-impl<'de, Take: FnMut(ListKind, &str, Count)> Visitor<'de> for StoredLists<'_, Take> {
+impl<'de, Take: FnMut(ListKind, &str, TrafficCount)> Visitor<'de> for StoredLists<'_, Take> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -149,8 +149,8 @@ impl<'de, Take: FnMut(ListKind, &str, Count)> Visitor<'de> for StoredLists<'_, T
                 lists.next_value::<IgnoredAny>()?;
                 continue;
             };
-            for StoredEntry(key, requests, bytes) in lists.next_value::<Vec<StoredEntry<'de>>>()? {
-                (self.take)(kind, &key, Count { requests, bytes });
+            for ParsedListEntry(key, requests, bytes) in lists.next_value::<Vec<ParsedListEntry<'de>>>()? {
+                (self.take)(kind, &key, TrafficCount { requests, bytes });
             }
         }
         Ok(())
@@ -158,9 +158,9 @@ impl<'de, Take: FnMut(ListKind, &str, Count)> Visitor<'de> for StoredLists<'_, T
 }
 
 /// Calls `take` with an hour entry for each of the lists of `kinds` that it belongs to.
-pub(super) fn each_of_entry(kinds: &[ListKind], stored_kind: &str, key: &str, mut take: impl FnMut(ListKind, &str)) {
+pub(super) fn for_each_list(kinds: &[ListKind], stored_kind: &str, key: &str, mut take: impl FnMut(ListKind, &str)) {
     for &kind in kinds.iter().filter(|kind| kind.entry_kind().as_str() == stored_kind) {
-        if let Some(key) = kind.key_of(key) {
+        if let Some(key) = kind.list_key(key) {
             take(kind, key);
         }
     }
@@ -182,7 +182,7 @@ mod tests {
         let of = |key: &str| {
             let mut found = Vec::new();
             let kinds = [ListKind::Page, ListKind::Referrer, ListKind::ViewCountry, ListKind::Path];
-            each_of_entry(&kinds, "view", key, |kind, key| found.push((kind, key.to_owned())));
+            for_each_list(&kinds, "view", key, |kind, key| found.push((kind, key.to_owned())));
             found
         };
         assert_eq!(
@@ -202,14 +202,14 @@ mod tests {
     fn stored_lists_are_read() {
         let text = r#"{"path": [["/a", 1, 2]], "page": [["/ü\t", 3, 20], ["(other)", 1, 2]], "newer": {"x": [1]}}"#;
         let mut found = Vec::new();
-        each_stored(text, &[ListKind::Page, ListKind::Error], |kind, key, count| {
+        for_each_stored(text, &[ListKind::Page, ListKind::Error], |kind, key, count| {
             found.push((kind, key.to_owned(), count));
         })
         .unwrap();
-        assert_eq!(found[0], (ListKind::Page, "/ü\t".to_owned(), Count { requests: 3, bytes: 20 }));
+        assert_eq!(found[0], (ListKind::Page, "/ü\t".to_owned(), TrafficCount { requests: 3, bytes: 20 }));
         assert_eq!(found.len(), 2);
         for broken in ["", "[]", r#"{"page": [["/", -1, 0]]}"#, r#"{"page": [["/"]]}"#, "{} {}"] {
-            assert!(each_stored(broken, &[ListKind::Page], |_, _, _| ()).is_err(), "{broken}");
+            assert!(for_each_stored(broken, &[ListKind::Page], |_, _, _| ()).is_err(), "{broken}");
         }
         assert_eq!(entry_kinds(&[ListKind::Page, ListKind::View, ListKind::Path]), ["path", "view"]);
     }

@@ -2,11 +2,11 @@
 
 use domain::{
     Timestamp,
-    traffic::{Count, EntryKind, OTHER, Sums},
+    traffic::{OTHER, TrafficCount, TrafficEntryKind, TrafficSums},
 };
 use sqlx::{PgExecutor, PgPool};
 
-use super::{ListKind, Readable, count, sums_of};
+use super::{ListKind, StatsPermit, count, parse_sums};
 
 /// The lengths to which lists are cut.
 #[derive(Debug, Clone, Copy)]
@@ -19,17 +19,17 @@ pub struct TopLengths {
 
 /// A project's traffic within some hours.
 #[derive(Debug, Clone, Default)]
-pub struct Live {
+pub struct LiveTraffic {
     /// The hours that had any traffic, in order.
-    pub hours: Vec<(Timestamp, Sums)>,
+    pub hours: Vec<(Timestamp, TrafficSums)>,
     /// Hostnames, the most frequent first.
-    pub hostnames: Vec<(String, Count)>,
+    pub hostnames: Vec<(String, TrafficCount)>,
     /// The most frequent paths.
-    pub paths: Vec<(String, Count)>,
+    pub paths: Vec<(String, TrafficCount)>,
     /// The most frequent countries.
-    pub countries: Vec<(String, Count)>,
+    pub countries: Vec<(String, TrafficCount)>,
     /// Every [`AgentKey`](domain::traffic::AgentKey) as stored, and the key of those that found no room.
-    pub agents: Vec<(String, Count)>,
+    pub agents: Vec<(String, TrafficCount)>,
     /// Whether any hostname, path or country found no room of its own.
     pub is_truncated: bool,
 }
@@ -37,12 +37,12 @@ pub struct Live {
 /// Returns the traffic of these hours, from one snapshot.
 pub async fn live(
     pool: &PgPool,
-    project: &Readable,
+    project: &StatsPermit,
     hours: &[Timestamp],
     lengths: TopLengths,
-) -> Result<Live, sqlx::Error> {
+) -> Result<LiveTraffic, sqlx::Error> {
     let mut snapshot = pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
-    let of_hours = hours_of(&mut *snapshot, project, hours).await?;
+    let of_hours = hourly_sums(&mut *snapshot, project, hours).await?;
     // Keys beyond the length of their list are cut off; `(other)` is an entry only in the list of agents.
     let entries = sqlx::query!(
         r#"SELECT kind AS "kind!", key AS "key!", requests AS "requests!", bytes AS "bytes!"
@@ -86,25 +86,25 @@ pub async fn live(
     .await?;
     snapshot.commit().await?;
 
-    let mut live = Live { hours: of_hours, is_truncated, ..Live::default() };
+    let mut live = LiveTraffic { hours: of_hours, is_truncated, ..LiveTraffic::default() };
     for row in entries {
         let list = match &*row.kind {
-            kind if kind == EntryKind::Hostname.as_str() => &mut live.hostnames,
-            kind if kind == EntryKind::Path.as_str() => &mut live.paths,
-            kind if kind == EntryKind::Country.as_str() => &mut live.countries,
+            kind if kind == TrafficEntryKind::Hostname.as_str() => &mut live.hostnames,
+            kind if kind == TrafficEntryKind::Path.as_str() => &mut live.paths,
+            kind if kind == TrafficEntryKind::Country.as_str() => &mut live.countries,
             _ => &mut live.agents,
         };
-        list.push((row.key, Count { requests: count(row.requests), bytes: count(row.bytes) }));
+        list.push((row.key, TrafficCount { requests: count(row.requests), bytes: count(row.bytes) }));
     }
     Ok(live)
 }
 
 /// Returns the sums of those hours that had any traffic, in order.
-pub async fn hours_of(
+pub async fn hourly_sums(
     db: impl PgExecutor<'_>,
-    project: &Readable,
+    project: &StatsPermit,
     hours: &[Timestamp],
-) -> Result<Vec<(Timestamp, Sums)>, sqlx::Error> {
+) -> Result<Vec<(Timestamp, TrafficSums)>, sqlx::Error> {
     let rows = sqlx::query!(
         r#"SELECT hour AS "hour!",
                   ARRAY[sum(s1), sum(s2), sum(s3), sum(s4), sum(s5), sum(s6), sum(s7), sum(s8), sum(s9), sum(s10),
@@ -123,18 +123,18 @@ pub async fn hours_of(
     )
     .fetch_all(db)
     .await?;
-    Ok(rows.into_iter().map(|row| (row.hour, sums_of(&row.sums))).collect())
+    Ok(rows.into_iter().map(|row| (row.hour, parse_sums(&row.sums))).collect())
 }
 
 /// Returns the traffic of one list entry, such as a hostname, for those hours that had any, in order. The list must be
 /// one whose entries are stored unchanged.
-pub async fn live_of(
+pub async fn live_entry(
     pool: &PgPool,
-    project: &Readable,
+    project: &StatsPermit,
     hours: &[Timestamp],
     list: ListKind,
     key: &str,
-) -> Result<Vec<(Timestamp, Count)>, sqlx::Error> {
+) -> Result<Vec<(Timestamp, TrafficCount)>, sqlx::Error> {
     let rows = sqlx::query!(
         r#"SELECT hour AS "hour!", sum(requests)::bigint AS "requests!", sum(bytes)::bigint AS "bytes!"
            FROM (SELECT hour, requests, bytes FROM traffic_hour_entries
@@ -153,7 +153,7 @@ pub async fn live_of(
     )
     .fetch_all(pool)
     .await?;
-    let count_of = |requests, bytes| Count { requests: count(requests), bytes: count(bytes) };
+    let count_of = |requests, bytes| TrafficCount { requests: count(requests), bytes: count(bytes) };
     Ok(rows.into_iter().map(|row| (row.hour, count_of(row.requests, row.bytes))).collect())
 }
 
@@ -174,7 +174,7 @@ pub struct ViewFilter {
 /// because each has a bounded number of views.
 pub async fn views_by_hour(
     pool: &PgPool,
-    project: &Readable,
+    project: &StatsPermit,
     hours: &[Timestamp],
     filter: &ViewFilter,
 ) -> Result<Vec<(Timestamp, u64)>, sqlx::Error> {

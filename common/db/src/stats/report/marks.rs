@@ -3,11 +3,11 @@
 use domain::{AuditId, DeploymentId, Timestamp, audit::Action};
 use sqlx::PgPool;
 
-use super::Readable;
+use super::StatsPermit;
 
 /// A deployment that went live, because it was published or activated again.
 #[derive(Debug, Clone)]
-pub struct Mark {
+pub struct TimelineMark {
     /// The deployment.
     pub deployment: DeploymentId,
     /// The time it went live.
@@ -19,11 +19,11 @@ pub struct Mark {
 /// Returns at most the newest `most` deployments that went live from `from` until `end`, in order.
 pub async fn marks(
     pool: &PgPool,
-    project: &Readable,
+    project: &StatsPermit,
     from: Timestamp,
     end: Timestamp,
     most: i64,
-) -> Result<Vec<Mark>, sqlx::Error> {
+) -> Result<Vec<TimelineMark>, sqlx::Error> {
     let rows = sqlx::query!(
         r#"SELECT log.created_at, log.detail ->> 'deployment' AS "deployment!", deployment.git_sha AS "git_sha?"
            FROM audit_log AS log
@@ -39,11 +39,11 @@ pub async fn marks(
     )
     .fetch_all(pool)
     .await?;
-    let mut marks: Vec<Mark> = rows
+    let mut marks: Vec<TimelineMark> = rows
         .into_iter()
         .rev()
         .filter_map(|row| {
-            Some(Mark { deployment: row.deployment.parse().ok()?, at: row.created_at, git_sha: row.git_sha })
+            Some(TimelineMark { deployment: row.deployment.parse().ok()?, at: row.created_at, git_sha: row.git_sha })
         })
         .collect();
     // Activating the live deployment changes nothing that visitors see.

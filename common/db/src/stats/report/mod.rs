@@ -9,28 +9,28 @@ mod live;
 mod marks;
 mod paths;
 
-use domain::{ProjectId, traffic::Sums};
+use domain::{ProjectId, traffic::TrafficSums};
 
 pub use self::{
-    days::{DayRange, DayTraffic, Grain, Wanted, days},
+    days::{DayQuery, DayRange, DayTraffic, EntryResolution, days},
     lists::{ListEntry, ListKind},
-    live::{Live, TopLengths, ViewFilter, hours_of, live, live_of, views_by_hour},
-    marks::{Mark, marks},
-    paths::{Answered, answered},
+    live::{LiveTraffic, TopLengths, ViewFilter, hourly_sums, live, live_entry, views_by_hour},
+    marks::{TimelineMark, marks},
+    paths::{ServedPath, list_served},
 };
 use crate::permits::{AtLeast, Member, ProjectPermit};
 
 /// Proof that a project's statistics may be read, by a permit for the project or by its public link.
 #[derive(Debug, Clone)]
-pub struct Readable(ProjectId);
+pub struct StatsPermit(ProjectId);
 
-impl<L: AtLeast<Member>> From<&ProjectPermit<L>> for Readable {
+impl<L: AtLeast<Member>> From<&ProjectPermit<L>> for StatsPermit {
     fn from(project: &ProjectPermit<L>) -> Self {
         Self(project.id.clone())
     }
 }
 
-impl Readable {
+impl StatsPermit {
     /// Returns the project.
     pub fn project(&self) -> &ProjectId {
         &self.0
@@ -43,9 +43,9 @@ impl Readable {
 }
 
 /// Reads stored sums: requests, bytes, hits, misses, five classes of status, page views, bytes to people.
-fn sums_of(stored: &[i64]) -> Sums {
+fn parse_sums(stored: &[i64]) -> TrafficSums {
     let at = |place: usize| stored.get(place).copied().map_or(0, count);
-    Sums {
+    TrafficSums {
         requests: at(0),
         bytes: at(1),
         cache_hits: at(2),

@@ -4,18 +4,18 @@ use std::collections::HashSet;
 
 use domain::{
     Timestamp,
-    traffic::{EntryKind, HOUR},
+    traffic::{HOUR, TrafficEntryKind},
 };
 use sqlx::PgPool;
 
 use super::{
-    DayRange, ListKind, Readable,
-    days::{by_hour, lists_of_days, sums},
+    DayRange, ListKind, StatsPermit,
+    days::{by_hour, read_day_lists, sums},
 };
 
 /// A day or hour in which requests of a path got a file or a redirect.
 #[derive(Debug, Clone)]
-pub struct Answered {
+pub struct ServedPath {
     /// The path.
     pub path: String,
     /// The beginning of the day or hour.
@@ -26,12 +26,12 @@ pub struct Answered {
 
 /// Returns the hours, or days where hours are not stored, in which these paths were served. A day counts only if the
 /// path is among its most frequent.
-pub async fn answered(
+pub async fn list_served(
     pool: &PgPool,
-    project: &Readable,
+    project: &StatsPermit,
     range: DayRange,
     paths: &[String],
-) -> Result<Vec<Answered>, sqlx::Error> {
+) -> Result<Vec<ServedPath>, sqlx::Error> {
     let mut snapshot = pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
     let found = sums(&mut snapshot, project, range).await?;
     let hours = by_hour(range, &found);
@@ -44,17 +44,17 @@ pub async fn answered(
            WHERE recent.project_id = $1 AND recent.hour = ANY($2) AND entry.kind = $3 AND entry.key = ANY($4)"#,
         project.0.as_str(),
         &hours as &[Timestamp],
-        EntryKind::Path.as_str(),
+        TrafficEntryKind::Path.as_str(),
         paths,
     )
     .fetch_all(&mut *snapshot)
     .await?;
-    let mut answered: Vec<Answered> =
-        of_hours.into_iter().map(|row| Answered { path: row.key, begin: row.hour, end: row.hour + HOUR }).collect();
+    let mut answered: Vec<ServedPath> =
+        of_hours.into_iter().map(|row| ServedPath { path: row.key, begin: row.hour, end: row.hour + HOUR }).collect();
     let wanted: HashSet<&str> = paths.iter().map(String::as_str).collect();
-    lists_of_days(&mut snapshot, project, &found, &[ListKind::Path], &mut |entry| {
+    read_day_lists(&mut snapshot, project, &found, &[ListKind::Path], &mut |entry| {
         if wanted.contains(entry.key) {
-            answered.push(Answered { path: entry.key.to_owned(), begin: entry.begin, end: entry.end });
+            answered.push(ServedPath { path: entry.key.to_owned(), begin: entry.begin, end: entry.end });
         }
     })
     .await?;

@@ -86,13 +86,13 @@ impl VatNumber {
     }
 
     /// Returns whether businesses of `country` have numbers with this prefix. Businesses of Monaco have French ones.
-    pub fn is_of(&self, country: Country) -> bool {
-        prefix_of(country) == Some(self.prefix())
+    pub fn is_from(&self, country: Country) -> bool {
+        prefix_for(country) == Some(self.prefix())
     }
 }
 
 /// Returns the prefix of VAT numbers of businesses in `country`, or `None` if the EU's registry has none for them.
-pub fn prefix_of(country: Country) -> Option<&'static str> {
+pub fn prefix_for(country: Country) -> Option<&'static str> {
     let state = country.vat_state().unwrap_or(country);
     let prefix = if state.as_str() == "GR" { "EL" } else { state.as_str() };
     FORMS.iter().map(|(known, ..)| *known).find(|known| *known == prefix)
@@ -222,10 +222,10 @@ mod tests {
 
     #[test]
     fn the_prefix_tells_the_country() {
-        let is_of = |text: &str, country: &str| number(text).is_of(country.parse().unwrap());
+        let is_of = |text: &str, country: &str| number(text).is_from(country.parse().unwrap());
         assert!(is_of("DE123456789", "DE") && is_of("EL123456789", "GR") && is_of("XI123456789", "XI"));
         assert!(is_of("FR12345678901", "MC"), "Monaco's businesses are registered in France");
         assert!(!is_of("DE123456789", "AT") && !is_of("XI123456789", "GB") && !is_of("FR12345678901", "US"));
-        assert_eq!(prefix_of("US".parse().unwrap()), None);
+        assert_eq!(prefix_for("US".parse().unwrap()), None);
     }
 }

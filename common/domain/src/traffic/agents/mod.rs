@@ -13,7 +13,7 @@ use super::visitors::VisitorClass;
 
 /// A program that identifies itself in `User-Agent`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Agent {
+pub struct KnownAgent {
     /// The stored and shown name, such as `GPTBot`. A program with several patterns has a row for each.
     pub name: &'static str,
     /// The text to find in `User-Agent`, in lower case. `^` anchors it at the beginning; a leading `|` means that no
@@ -28,14 +28,14 @@ pub struct Agent {
 }
 
 /// Returns the agent with this name.
-pub fn find(name: &str) -> Option<&'static Agent> {
-    static BY_NAME: LazyLock<HashMap<&str, &Agent>> =
+pub fn find(name: &str) -> Option<&'static KnownAgent> {
+    static BY_NAME: LazyLock<HashMap<&str, &KnownAgent>> =
         LazyLock::new(|| AGENTS.iter().rev().chain([&UNLISTED_PROGRAM]).map(|agent| (agent.name, agent)).collect());
     BY_NAME.get(name).copied()
 }
 
 /// Returns the operator of the AI assistant or search engine on `host`, such as `OpenAI` for `chatgpt.com`.
-pub fn operator_of_referrer(host: &str) -> Option<&'static str> {
+pub fn operator_by_referrer(host: &str) -> Option<&'static str> {
     table::REFERRERS.iter().find(|(known, _)| *known == host).map(|(_, operator)| *operator)
 }
 
@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn names_and_patterns_are_unique() {
         let mut patterns = HashSet::new();
-        let mut rows: HashMap<&str, &Agent> = HashMap::new();
+        let mut rows: HashMap<&str, &KnownAgent> = HashMap::new();
         for agent in &AGENTS {
             assert!(patterns.insert(agent.pattern), "{} stands twice", agent.pattern);
             if let Some(first) = rows.insert(agent.name, agent) {
@@ -64,9 +64,9 @@ mod tests {
     #[test]
     fn referrers_have_operators_of_the_table() {
         for (host, operator) in table::REFERRERS {
-            assert_eq!(operator_of_referrer(host), Some(*operator));
+            assert_eq!(operator_by_referrer(host), Some(*operator));
             assert!(AGENTS.iter().any(|agent| agent.operator == *operator), "{operator} runs no agent");
         }
-        assert_eq!(operator_of_referrer("example.com"), None);
+        assert_eq!(operator_by_referrer("example.com"), None);
     }
 }

@@ -19,7 +19,7 @@ const SNAPSHOT: &str = include_str!("networks.txt");
 
 /// The reason a list of networks is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ListError {
+pub enum NetworkListError {
     /// The list is empty.
     #[error("it names no network")]
     Empty,
@@ -42,7 +42,7 @@ pub enum ListError {
 /// Parses a published list in any format, JSON or lines of text, and merges adjacent networks.
 ///
 /// A list with more than `most` networks, or less than a quarter of the `before` previous ones, is rejected as broken.
-pub fn parse_list(text: &str, most: usize, before: Option<usize>) -> Result<Vec<IpNet>, ListError> {
+pub fn parse_list(text: &str, most: usize, before: Option<usize>) -> Result<Vec<IpNet>, NetworkListError> {
     let words = text.split(|letter: char| !letter.is_ascii_hexdigit() && !matches!(letter, '.' | ':' | '/'));
     let network = |word: &str| -> Option<IpNet> {
         // Numbers and times have fewer dots and colons than the shortest addresses.
@@ -51,19 +51,19 @@ pub fn parse_list(text: &str, most: usize, before: Option<usize>) -> Result<Vec<
     };
     let found: Vec<IpNet> = words.filter_map(network).take(most + 1).map(|network| network.trunc()).collect();
     if found.len() > most {
-        return Err(ListError::TooLong(found.len()));
+        return Err(NetworkListError::TooLong(found.len()));
     }
     let is_plausible = |network: &IpNet| {
         let widest = if network.addr().is_ipv4() { WIDEST_V4 } else { WIDEST_V6 };
         network.prefix_len() >= widest && is_global(network.network()) && is_global(network.broadcast())
     };
     if let Some(network) = found.iter().find(|network| !is_plausible(network)) {
-        return Err(ListError::Implausible(*network));
+        return Err(NetworkListError::Implausible(*network));
     }
     let networks = IpNet::aggregate(&found);
     match before {
-        _ if networks.is_empty() => Err(ListError::Empty),
-        Some(before) if networks.len() < before / 4 => Err(ListError::Shrunk { before, now: networks.len() }),
+        _ if networks.is_empty() => Err(NetworkListError::Empty),
+        Some(before) if networks.len() < before / 4 => Err(NetworkListError::Shrunk { before, now: networks.len() }),
         _ => Ok(networks),
     }
 }
@@ -88,7 +88,7 @@ pub struct AddressRanges {
 
 impl AddressRanges {
     /// Creates the set of `networks`.
-    pub fn of(networks: &[IpNet]) -> Self {
+    pub fn from_networks(networks: &[IpNet]) -> Self {
         let (mut v4, mut v6) = (Vec::new(), Vec::new());
         // Aggregated networks are disjoint.
         for network in IpNet::aggregate(&networks.to_vec()) {
@@ -135,14 +135,14 @@ mod tests {
         let lines = SNAPSHOT.lines().filter(|line| !line.starts_with('#'));
         let words: usize = lines.map(|line| line.split(' ').count() - 1).sum();
         assert_eq!(snapshot.values().map(Vec::len).sum::<usize>(), words, "each word is a network");
-        assert!(AddressRanges::of(&snapshot["googlebot"]).contains("66.249.66.1".parse().unwrap()));
-        assert!(!AddressRanges::of(&snapshot["gptbot"]).contains("66.249.66.1".parse().unwrap()));
+        assert!(AddressRanges::from_networks(&snapshot["googlebot"]).contains("66.249.66.1".parse().unwrap()));
+        assert!(!AddressRanges::from_networks(&snapshot["gptbot"]).contains("66.249.66.1".parse().unwrap()));
     }
 
     #[test]
     fn addresses_are_found_at_the_edges_of_networks() {
         let networks = ["9.0.0.0/24", "9.0.1.0/24", "5.5.5.5/32", "2a00:1::/32"].map(|text| text.parse().unwrap());
-        let ranges = AddressRanges::of(&networks);
+        let ranges = AddressRanges::from_networks(&networks);
         for inside in ["9.0.0.0", "9.0.1.255", "5.5.5.5", "::ffff:5.5.5.5", "2a00:1::", "2a00:1:ffff::7"] {
             assert!(ranges.contains(inside.parse().unwrap()), "{inside}");
         }
@@ -166,12 +166,12 @@ mod tests {
     fn broken_lists_are_refused() {
         let many = "9.0.0.1 9.0.0.3 9.0.0.5";
         assert_eq!(parse_list(many, 3, Some(12)).map(|networks| networks.len()), Ok(3));
-        assert_eq!(parse_list(many, 2, None), Err(ListError::TooLong(3)));
-        assert_eq!(parse_list(many, 3, Some(16)), Err(ListError::Shrunk { before: 16, now: 3 }));
-        assert_eq!(parse_list("<html>Not Found, version 1.2.3</html>", 10, None), Err(ListError::Empty));
+        assert_eq!(parse_list(many, 2, None), Err(NetworkListError::TooLong(3)));
+        assert_eq!(parse_list(many, 3, Some(16)), Err(NetworkListError::Shrunk { before: 16, now: 3 }));
+        assert_eq!(parse_list("<html>Not Found, version 1.2.3</html>", 10, None), Err(NetworkListError::Empty));
         for implausible in ["0.0.0.0/0", "10.0.0.0/8", "127.0.0.1", "9.0.0.0/4", "::/0", "fe80::1", "2a00::/12"] {
             let refused = parse_list(&format!("9.9.9.9 {implausible}"), 10, None);
-            assert!(matches!(refused, Err(ListError::Implausible(_))), "{implausible}: {refused:?}");
+            assert!(matches!(refused, Err(NetworkListError::Implausible(_))), "{implausible}: {refused:?}");
         }
     }
 }

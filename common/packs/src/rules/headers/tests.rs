@@ -129,7 +129,7 @@ fn a_file_counts_up_to_its_bound_in_whole_lines() {
 #[test]
 fn a_stored_pack_of_more_rules_is_cut_to_the_bounds() {
     let rule = |set: usize, bytes: usize| HeaderRule {
-        pattern: Pattern::parse("/*").expect("valid"),
+        pattern: PathPattern::parse("/*").expect("valid"),
         set: (0..set).map(|n| (format!("x-{n}"), "b".repeat(bytes))).collect(),
         unset: vec!["x-away".into(); 30],
     };
@@ -138,7 +138,7 @@ fn a_stored_pack_of_more_rules_is_cut_to_the_bounds() {
     assert!(within_bounds(vec![rule(15, 2_000); 300]).len() < 4);
     assert!(within_bounds(vec![rule(3, 3_000)])[0].set.is_empty());
     let reaching = HeaderRule {
-        pattern: Pattern::parse("/*").expect("valid"),
+        pattern: PathPattern::parse("/*").expect("valid"),
         set: vec![("Clear-Site-Data".into(), "\"cookies\"".into()), ("x-fine".into(), "1".into())],
         unset: vec!["ETag".into()],
     };
@@ -173,7 +173,7 @@ fn what_reaches_beyond_a_site_is_not_the_sites_to_say() {
         "surrogate-key",
         "edge-control",
     ] {
-        assert!(refusal(name).is_some(), "{name}");
+        assert!(rejection_reason(name).is_some(), "{name}");
     }
     for name in [
         "cache-control",
@@ -187,6 +187,6 @@ fn what_reaches_beyond_a_site_is_not_the_sites_to_say() {
         "link",
         "x-frame-options",
     ] {
-        assert_eq!(refusal(name), None, "{name}");
+        assert_eq!(rejection_reason(name), None, "{name}");
     }
 }

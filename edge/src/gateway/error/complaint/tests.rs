@@ -4,14 +4,14 @@ use crate::gateway::{
     request::SentFields,
 };
 
-fn field(name: &str) -> Complaint {
-    Complaint::Field(Some(KnownField::find(name.as_bytes()).unwrap()))
+fn field(name: &str) -> RequestComplaint {
+    RequestComplaint::Field(Some(KnownField::find(name.as_bytes()).unwrap()))
 }
 
 /// Bodies of errors from public reports, with their complaints.
 #[expect(clippy::too_many_lines, reason = "a table")]
-fn reported() -> Vec<(&'static str, Complaint)> {
-    use Complaint::{CompletionLength, ContentFilter, ContextLength, Images};
+fn reported() -> Vec<(&'static str, RequestComplaint)> {
+    use RequestComplaint::{CompletionLength, ContentFilter, ContextLength, Images};
     vec![
         // OpenAI, from several years.
         (
@@ -272,23 +272,23 @@ const OTHERS: &[&str] = &[
 #[test]
 fn reported_errors_are_told_apart() {
     for (body, complaint) in reported() {
-        assert_eq!(Complaint::of(body.as_bytes()), Some(complaint), "{body}");
+        assert_eq!(RequestComplaint::find(body.as_bytes()), Some(complaint), "{body}");
         // The result is the same as the data of an event or a relay's string.
         let relayed = serde_json::json!({ "error": { "message": body, "code": 502 } }).to_string();
-        assert_eq!(Complaint::of(relayed.as_bytes()), Some(complaint), "{relayed}");
+        assert_eq!(RequestComplaint::find(relayed.as_bytes()), Some(complaint), "{relayed}");
     }
 }
 
 #[test]
 fn other_errors_are_none_of_them() {
     for body in OTHERS {
-        assert_eq!(Complaint::of(body.as_bytes()), None, "{body}");
+        assert_eq!(RequestComplaint::find(body.as_bytes()), None, "{body}");
     }
     let late = format!(
         r#"{{"error":{{"message":"Invalid: {}prompt is too long"}}}}"#,
         "x".repeat(limits::PROVIDER_WORDS_BYTES)
     );
-    assert_eq!(Complaint::of(late.as_bytes()), None);
+    assert_eq!(RequestComplaint::find(late.as_bytes()), None);
 }
 
 #[test]
@@ -303,7 +303,7 @@ fn the_status_in_an_error_is_read() {
         ("[]", None),
         ("x", None),
     ] {
-        assert_eq!(Report::of(body.as_bytes()).status, status, "{body}");
+        assert_eq!(ErrorReport::parse(body.as_bytes()).status, status, "{body}");
     }
 }
 
@@ -421,7 +421,7 @@ fn no_client_takes_another_error_for_it() {
 fn a_field_is_named_only_to_those_who_sent_it() {
     let facts = |sent: &[&[u8]]| RequestFacts { context: None, sent: sent.iter().copied().collect::<SentFields>() };
     let param = |facts: RequestFacts, complaint| {
-        let json: Value = serde_json::from_str(&ApiError::from(facts.fault(Some(complaint))).to_json()).unwrap();
+        let json: Value = serde_json::from_str(&ApiError::from(facts.fault_for(Some(complaint))).to_json()).unwrap();
         (json["error"]["code"].as_str().unwrap().to_owned(), json["error"]["param"].as_str().map(str::to_owned))
     };
     let named = |code: &str, param: Option<&str>| (code.to_owned(), param.map(str::to_owned));
@@ -432,6 +432,6 @@ fn a_field_is_named_only_to_those_who_sent_it() {
         named("unsupported_parameter", Some("frequency_penalty"))
     );
     let newer = facts(&[b"max_completion_tokens"]);
-    assert_eq!(param(newer, Complaint::CompletionLength), named("invalid_value", Some("max_completion_tokens")));
-    assert_eq!(param(facts(&[]), Complaint::CompletionLength), named("invalid_value", Some("max_tokens")));
+    assert_eq!(param(newer, RequestComplaint::CompletionLength), named("invalid_value", Some("max_completion_tokens")));
+    assert_eq!(param(facts(&[]), RequestComplaint::CompletionLength), named("invalid_value", Some("max_tokens")));
 }

@@ -4,16 +4,16 @@
 //! between versions, fall between fragments. Comments name the servers that use each wording; `complaint/tests.rs` has
 //! reported errors of each, and others that must not match.
 
-use super::Complaint;
+use super::RequestComplaint;
 
-type Wordings = &'static [&'static [&'static str]];
+type ErrorWordings = &'static [&'static [&'static str]];
 
 /// Errors about tokens and limits that a shorter prompt does not solve for good.
-pub(super) const UNRELATED: Wordings =
+pub(super) const UNRELATED: ErrorWordings =
     &[&["rate limit"], &["rate_limit"], &["too many requests"], &["tokens per minute"], &["tokens per day"]];
 
 /// The prompt does not fit, alone or together with the completion.
-pub(super) const OVERFLOWS: Wordings = &[
+pub(super) const OVERFLOWS: ErrorWordings = &[
     // Codes: OpenAI, Azure and what copies them; llama.cpp; GLM; GitHub's models.
     &["context_length_exceeded"],
     &["context_window_exceeded"],
@@ -79,9 +79,9 @@ pub(super) const COMPLETION_COUNTS: &[&str] = &[
 ];
 
 /// The other complaints. The first match applies.
-pub(super) const WORDINGS: &[(Complaint, Wordings)] = &[
+pub(super) const WORDINGS: &[(RequestComplaint, ErrorWordings)] = &[
     (
-        Complaint::ContentFilter,
+        RequestComplaint::ContentFilter,
         &[
             // Azure.
             &["content management policy"],
@@ -100,7 +100,7 @@ pub(super) const WORDINGS: &[(Complaint, Wordings)] = &[
         ],
     ),
     (
-        Complaint::Images,
+        RequestComplaint::Images,
         &[
             // vLLM, SGLang.
             &["is not a multimodal model"],
@@ -121,7 +121,7 @@ pub(super) const WORDINGS: &[(Complaint, Wordings)] = &[
         ],
     ),
     (
-        Complaint::CompletionLength,
+        RequestComplaint::CompletionLength,
         &[
             // OpenAI, vLLM.
             &["max_tokens", "is too large"],
@@ -140,7 +140,7 @@ pub(super) const WORDINGS: &[(Complaint, Wordings)] = &[
         ],
     ),
     (
-        Complaint::Field(None),
+        RequestComplaint::Field(None),
         &[
             // OpenAI, Azure.
             &["unsupported_parameter"],

@@ -8,22 +8,22 @@ use super::text::JsonString;
 
 /// A frame of a stream, or a whole answer.
 #[derive(Debug, Deserialize)]
-pub(in super::super) struct Completion<'c> {
+pub(in super::super) struct ChatCompletion<'c> {
     #[serde(borrow)]
-    pub(in super::super) choices: Option<Vec<Choice<'c>>>,
+    pub(in super::super) choices: Option<Vec<CompletionChoice<'c>>>,
     #[serde(borrow)]
     pub(in super::super) usage: Option<&'c RawValue>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(in super::super) struct Choice<'c> {
+pub(in super::super) struct CompletionChoice<'c> {
     pub(in super::super) index: Option<u64>,
     /// In a frame.
     #[serde(borrow)]
-    delta: Option<Said<'c>>,
+    delta: Option<ModelOutput<'c>>,
     /// In a whole answer.
     #[serde(borrow)]
-    message: Option<Said<'c>>,
+    message: Option<ModelOutput<'c>>,
     #[serde(borrow)]
     finish_reason: Option<&'c RawValue>,
     /// The text that stopped the model, or the number of its last token: `stop_reason` in vLLM, `matched_stop` in
@@ -36,7 +36,7 @@ pub(in super::super) struct Choice<'c> {
 
 /// The model's output, or a piece of it in a frame.
 #[derive(Debug, Deserialize)]
-pub(in super::super) struct Said<'c> {
+pub(in super::super) struct ModelOutput<'c> {
     #[serde(borrow)]
     content: Option<JsonString<'c>>,
     #[serde(borrow)]
@@ -56,32 +56,32 @@ pub(in super::super) struct ToolCall<'c> {
     #[serde(borrow)]
     id: Option<&'c RawValue>,
     #[serde(borrow)]
-    function: Option<Function<'c>>,
+    function: Option<CompletionFunction<'c>>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Function<'c> {
+struct CompletionFunction<'c> {
     #[serde(borrow)]
     name: Option<&'c RawValue>,
     #[serde(borrow)]
     arguments: Option<&'c RawValue>,
 }
 
-impl<'c> Choice<'c> {
-    pub(in super::super) fn said(&self) -> Option<&Said<'c>> {
+impl<'c> CompletionChoice<'c> {
+    pub(in super::super) fn output(&self) -> Option<&ModelOutput<'c>> {
         self.delta.as_ref().or(self.message.as_ref())
     }
 
     pub(in super::super) fn finish_reason(&self) -> Option<JsonString<'c>> {
-        self.finish_reason.and_then(JsonString::of)
+        self.finish_reason.and_then(JsonString::from_raw)
     }
 
     pub(in super::super) fn stop(&self) -> Option<JsonString<'c>> {
-        text(self.stop_reason).or_else(|| text(self.matched_stop))
+        non_empty_string(self.stop_reason).or_else(|| non_empty_string(self.matched_stop))
     }
 }
 
-impl<'c> Said<'c> {
+impl<'c> ModelOutput<'c> {
     /// Returns the words, if not empty.
     pub(in super::super) fn content(&self) -> Option<JsonString<'c>> {
         self.content.filter(|text| !text.escaped().is_empty())
@@ -89,12 +89,12 @@ impl<'c> Said<'c> {
 
     /// Returns the refusal, if not empty.
     pub(in super::super) fn refusal(&self) -> Option<JsonString<'c>> {
-        text(self.refusal)
+        non_empty_string(self.refusal)
     }
 
     /// Returns the thoughts, if not empty.
     pub(in super::super) fn thoughts(&self) -> Option<JsonString<'c>> {
-        text(self.reasoning_content).or_else(|| text(self.reasoning))
+        non_empty_string(self.reasoning_content).or_else(|| non_empty_string(self.reasoning))
     }
 
     pub(in super::super) fn calls(&self) -> &[ToolCall<'c>] {
@@ -104,11 +104,11 @@ impl<'c> Said<'c> {
 
 impl<'c> ToolCall<'c> {
     pub(in super::super) fn id(&self) -> Option<JsonString<'c>> {
-        text(self.id)
+        non_empty_string(self.id)
     }
 
     pub(in super::super) fn name(&self) -> Option<JsonString<'c>> {
-        text(self.function.as_ref()?.name)
+        non_empty_string(self.function.as_ref()?.name)
     }
 
     /// Returns the arguments: JSON in a string, or an object from some servers.
@@ -117,6 +117,6 @@ impl<'c> ToolCall<'c> {
     }
 }
 
-fn text(field: Option<&RawValue>) -> Option<JsonString<'_>> {
-    field.and_then(JsonString::of).filter(|text| !text.escaped().is_empty())
+fn non_empty_string(field: Option<&RawValue>) -> Option<JsonString<'_>> {
+    field.and_then(JsonString::from_raw).filter(|text| !text.escaped().is_empty())
 }

@@ -5,16 +5,16 @@ use std::borrow::Cow;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::text::{JsonString, Text};
+use super::text::{ChatText, JsonString};
 
 /// The body. Fields that the client's request lacks are omitted.
 #[derive(Debug, Default, Serialize)]
 pub(in super::super) struct ChatBody<'b> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in super::super) model: Option<&'b RawValue>,
-    pub(in super::super) messages: Vec<Message<'b>>,
+    pub(in super::super) messages: Vec<ChatMessage<'b>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(in super::super) tools: Vec<Tool<'b>>,
+    pub(in super::super) tools: Vec<ChatTool<'b>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in super::super) tool_choice: Option<ToolChoice<'b>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -24,7 +24,7 @@ pub(in super::super) struct ChatBody<'b> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in super::super) verbosity: Option<JsonString<'b>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(in super::super) reasoning_effort: Option<Text<'b>>,
+    pub(in super::super) reasoning_effort: Option<ChatText<'b>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in super::super) max_tokens: Option<&'b RawValue>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
@@ -46,40 +46,40 @@ pub(in super::super) struct ChatBody<'b> {
 }
 
 #[derive(Debug, Default, Serialize)]
-pub(in super::super) struct Message<'b> {
+pub(in super::super) struct ChatMessage<'b> {
     pub(in super::super) role: &'static str,
-    pub(in super::super) content: Option<Content<'b>>,
+    pub(in super::super) content: Option<MessageContent<'b>>,
     /// The model's thoughts before its answer.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(in super::super) reasoning_content: Option<Text<'b>>,
+    pub(in super::super) reasoning_content: Option<ChatText<'b>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(in super::super) tool_calls: Vec<SaidCall<'b>>,
+    pub(in super::super) tool_calls: Vec<AssistantToolCall<'b>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in super::super) tool_call_id: Option<JsonString<'b>>,
 }
 
-impl<'b> Message<'b> {
-    pub(in super::super) fn new(role: &'static str, content: Content<'b>) -> Self {
+impl<'b> ChatMessage<'b> {
+    pub(in super::super) fn new(role: &'static str, content: MessageContent<'b>) -> Self {
         Self { role, content: Some(content), ..Self::default() }
     }
 }
 
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub(in super::super) enum Content<'b> {
-    Text(Text<'b>),
-    Parts(Vec<Part<'b>>),
+pub(in super::super) enum MessageContent<'b> {
+    Text(ChatText<'b>),
+    Parts(Vec<ChatPart<'b>>),
 }
 
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(in super::super) enum Part<'b> {
-    Text { text: Text<'b> },
-    ImageUrl { image_url: Image<'b> },
+pub(in super::super) enum ChatPart<'b> {
+    Text { text: ChatText<'b> },
+    ImageUrl { image_url: ImageContent<'b> },
 }
 
 #[derive(Debug, Serialize)]
-pub(in super::super) struct Image<'b> {
+pub(in super::super) struct ImageContent<'b> {
     pub(in super::super) url: ImageUrl<'b>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in super::super) detail: Option<JsonString<'b>>,
@@ -107,35 +107,35 @@ impl Serialize for ImageUrl<'_> {
 }
 
 #[derive(Debug, Serialize)]
-pub(in super::super) struct SaidCall<'b> {
+pub(in super::super) struct AssistantToolCall<'b> {
     pub(in super::super) id: JsonString<'b>,
     #[serde(rename = "type")]
     pub(in super::super) kind: &'static str,
-    pub(in super::super) function: CalledFunction<'b>,
+    pub(in super::super) function: FunctionCall<'b>,
 }
 
-impl<'b> SaidCall<'b> {
-    pub(in super::super) fn new(id: JsonString<'b>, name: Text<'b>, arguments: Arguments<'b>) -> Self {
-        Self { id, kind: "function", function: CalledFunction { name, arguments } }
+impl<'b> AssistantToolCall<'b> {
+    pub(in super::super) fn new(id: JsonString<'b>, name: ChatText<'b>, arguments: CallArguments<'b>) -> Self {
+        Self { id, kind: "function", function: FunctionCall { name, arguments } }
     }
 }
 
 #[derive(Debug, Serialize)]
-pub(in super::super) struct CalledFunction<'b> {
-    pub(in super::super) name: Text<'b>,
-    pub(in super::super) arguments: Arguments<'b>,
+pub(in super::super) struct FunctionCall<'b> {
+    pub(in super::super) name: ChatText<'b>,
+    pub(in super::super) arguments: CallArguments<'b>,
 }
 
 /// The arguments of a call, which chat completions carry as JSON in a string.
 #[derive(Debug)]
-pub(in super::super) enum Arguments<'b> {
+pub(in super::super) enum CallArguments<'b> {
     /// Already in a string.
-    Text(Text<'b>),
+    Text(ChatText<'b>),
     /// As JSON; an empty object if absent.
     Json(Option<&'b RawValue>),
 }
 
-impl Serialize for Arguments<'_> {
+impl Serialize for CallArguments<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Text(text) => text.serialize(serializer),
@@ -146,23 +146,23 @@ impl Serialize for Arguments<'_> {
 
 /// A tool. In chat completions, all tools are functions.
 #[derive(Debug, Serialize)]
-pub(in super::super) struct Tool<'b> {
+pub(in super::super) struct ChatTool<'b> {
     #[serde(rename = "type")]
     kind: &'static str,
-    pub(in super::super) function: Function<'b>,
+    pub(in super::super) function: FunctionDefinition<'b>,
 }
 
-impl<'b> From<Function<'b>> for Tool<'b> {
-    fn from(function: Function<'b>) -> Self {
+impl<'b> From<FunctionDefinition<'b>> for ChatTool<'b> {
+    fn from(function: FunctionDefinition<'b>) -> Self {
         Self { kind: "function", function }
     }
 }
 
 #[derive(Debug, Serialize)]
-pub(in super::super) struct Function<'b> {
+pub(in super::super) struct FunctionDefinition<'b> {
     pub(in super::super) name: Cow<'b, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(in super::super) description: Option<Text<'b>>,
+    pub(in super::super) description: Option<ChatText<'b>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in super::super) parameters: Option<&'b RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -200,7 +200,7 @@ pub(in super::super) enum ResponseFormat<'b> {
 
 #[derive(Debug, Serialize)]
 pub(in super::super) struct JsonSchema<'b> {
-    pub(in super::super) name: Text<'b>,
+    pub(in super::super) name: ChatText<'b>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in super::super) description: Option<JsonString<'b>>,
     #[serde(skip_serializing_if = "Option::is_none")]

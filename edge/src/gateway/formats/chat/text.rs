@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 pub(in super::super) struct JsonString<'t>(&'t RawValue);
 
 impl<'t> JsonString<'t> {
-    pub(in super::super) fn of(value: &'t RawValue) -> Option<Self> {
+    pub(in super::super) fn from_raw(value: &'t RawValue) -> Option<Self> {
         value.get().starts_with('"').then_some(Self(value))
     }
 
@@ -36,7 +36,7 @@ impl<'t> JsonString<'t> {
 impl<'de: 't, 't> Deserialize<'de> for JsonString<'t> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = <&RawValue>::deserialize(deserializer)?;
-        Self::of(value).ok_or_else(|| D::Error::custom("expected a string"))
+        Self::from_raw(value).ok_or_else(|| D::Error::custom("expected a string"))
     }
 }
 
@@ -49,12 +49,12 @@ impl Serialize for JsonString<'_> {
 /// A string from a request, or one written for it.
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
-pub(in super::super) enum Text<'t> {
+pub(in super::super) enum ChatText<'t> {
     AsSent(JsonString<'t>),
     Written(Cow<'t, str>),
 }
 
-impl Text<'_> {
+impl ChatText<'_> {
     pub(in super::super) fn is_empty(&self) -> bool {
         match self {
             Self::AsSent(text) => text.escaped().is_empty(),
@@ -72,15 +72,15 @@ impl Text<'_> {
 
 /// A text assembled from pieces of JSON strings, without decoding: a surrogate pair may be split across two.
 #[derive(Debug)]
-pub(in super::super) struct Pieces(String);
+pub(in super::super) struct TextAssembly(String);
 
-impl Default for Pieces {
+impl Default for TextAssembly {
     fn default() -> Self {
         Self("\"".to_owned())
     }
 }
 
-impl Pieces {
+impl TextAssembly {
     pub(in super::super) fn push(&mut self, piece: JsonString<'_>) {
         self.0.push_str(piece.escaped());
     }

@@ -7,47 +7,47 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::{
-    super::chat::{Choice, JsonString, Said, ToolCall},
-    RequestContext, SIGNATURE,
-    ending::{Ending, call_id},
-    request::Str,
-    usage::{Reports, Usage},
+    super::chat::{CompletionChoice, JsonString, ModelOutput, ToolCall},
+    MessagesContext, SIGNATURE,
+    ending::{StopReasons, call_id},
+    request::DecodedStr,
+    usage::{MessagesUsage, UsageReports},
 };
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct MessageAnswer<'a> {
     id: &'a str,
     #[serde(rename = "type")]
     kind: &'static str,
     role: &'static str,
     model: &'a RawValue,
-    content: Vec<Block<'a>>,
+    content: Vec<AnswerBlock<'a>>,
     stop_reason: &'static str,
     stop_sequence: Option<&'a str>,
-    usage: Usage,
+    usage: MessagesUsage,
 }
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Block<'a> {
+enum AnswerBlock<'a> {
     Thinking { thinking: JsonString<'a>, signature: &'static str },
     Text { text: JsonString<'a> },
-    ToolUse { id: Id<'a>, name: JsonString<'a>, input: Box<RawValue> },
+    ToolUse { id: CallId<'a>, name: JsonString<'a>, input: Box<RawValue> },
 }
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Id<'a> {
+enum CallId<'a> {
     Given(JsonString<'a>),
     Made(String),
 }
 
 /// Translates a whole answer. Returns `None` if it is not a chat completion.
-pub(in crate::gateway::formats) fn whole(context: &RequestContext, chat: &[u8]) -> Option<Bytes> {
+pub(in crate::gateway::formats) fn whole(context: &MessagesContext, chat: &[u8]) -> Option<Bytes> {
     // If a field occurs twice, the last one counts, as for clients of chat completions.
-    let fields: BTreeMap<Str<'_>, &RawValue> = serde_json::from_slice(chat).ok()?;
-    let choices: Vec<Choice<'_>> = serde_json::from_str(fields.get("choices")?.get()).ok()?;
-    let (mut reports, mut ending) = (Reports::default(), Ending::default());
+    let fields: BTreeMap<DecodedStr<'_>, &RawValue> = serde_json::from_slice(chat).ok()?;
+    let choices: Vec<CompletionChoice<'_>> = serde_json::from_str(fields.get("choices")?.get()).ok()?;
+    let (mut reports, mut ending) = (UsageReports::default(), StopReasons::default());
     if let Some(usage) = fields.get("usage") {
         reports.add(usage);
     }
@@ -55,15 +55,16 @@ pub(in crate::gateway::formats) fn whole(context: &RequestContext, chat: &[u8]) 
     let mut content = Vec::new();
     for choice in choices.iter().take(1) {
         ending.read(choice, &context.stop_sequences);
-        if let Some(said) = choice.said() {
+        if let Some(said) = choice.output() {
             let thoughts = said.thoughts().filter(|_| context.shows_thinking);
-            content.extend(thoughts.map(|thinking| Block::Thinking { thinking, signature: SIGNATURE }));
-            content.extend([said.content(), said.refusal()].into_iter().flatten().map(|text| Block::Text { text }));
+            content.extend(thoughts.map(|thinking| AnswerBlock::Thinking { thinking, signature: SIGNATURE }));
+            content
+                .extend([said.content(), said.refusal()].into_iter().flatten().map(|text| AnswerBlock::Text { text }));
             content.extend(calls(said, &id));
         }
     }
     let (stop_reason, stop_sequence) = ending.reason();
-    let answer = Answer {
+    let answer = MessageAnswer {
         id: &id,
         kind: "message",
         role: "assistant",
@@ -76,22 +77,22 @@ pub(in crate::gateway::formats) fn whole(context: &RequestContext, chat: &[u8]) 
     serde_json::to_vec(&answer).ok().map(Bytes::from)
 }
 
-fn calls<'a>(said: &Said<'a>, message: &str) -> impl Iterator<Item = Block<'a>> {
+fn calls<'a>(said: &ModelOutput<'a>, message: &str) -> impl Iterator<Item = AnswerBlock<'a>> {
     said.calls().iter().enumerate().filter_map(move |(number, call)| {
-        let id = call.id().map_or_else(|| Id::Made(call_id(message, number)), Id::Given);
-        Some(Block::ToolUse { id, name: call.name()?, input: input(call) })
+        let id = call.id().map_or_else(|| CallId::Made(call_id(message, number)), CallId::Given);
+        Some(AnswerBlock::ToolUse { id, name: call.name()?, input: call_input(call) })
     })
 }
 
 /// Returns the arguments of a call as an object. Invalid arguments stay readable under a name that no tool has: the
 /// client then refuses the call, and the model may correct it.
-fn input(call: &ToolCall<'_>) -> Box<RawValue> {
+fn call_input(call: &ToolCall<'_>) -> Box<RawValue> {
     let empty = || RawValue::from_string("{}".to_owned()).unwrap_or_default();
     let Some(arguments) = call.arguments() else { return empty() };
     if arguments.get().starts_with('{') {
         return arguments.to_owned();
     }
-    let Ok(text) = serde_json::from_str::<Str<'_>>(arguments.get()) else { return empty() };
+    let Ok(text) = serde_json::from_str::<DecodedStr<'_>>(arguments.get()) else { return empty() };
     if text.trim().is_empty() {
         return empty();
     }

@@ -8,9 +8,12 @@ use std::{borrow::Cow, collections::BTreeMap};
 use serde_json::value::RawValue;
 
 use super::{
-    super::chat::{Arguments, Content, Image, ImageUrl, JsonString, Message, Part, SaidCall, Text},
+    super::chat::{
+        AssistantToolCall, CallArguments, ChatMessage, ChatPart, ChatText, ImageContent, ImageUrl, JsonString,
+        MessageContent,
+    },
     parse,
-    request::{self, Block, Source, Str, Tool},
+    request::{self, BlockSource, DecodedStr, InputBlock, InputTool},
 };
 use crate::{gateway::error::ApiError, limits};
 
@@ -19,9 +22,9 @@ const BILLING: &str = "x-anthropic-billing-header:";
 
 const BETWEEN: &str = "\n\n";
 
-pub(super) struct Conversation<'a> {
-    system: Vec<Text<'a>>,
-    messages: Vec<Message<'a>>,
+pub(super) struct ChatConversation<'a> {
+    system: Vec<ChatText<'a>>,
+    messages: Vec<ChatMessage<'a>>,
     has_answered: bool,
     changes: ToolChanges<'a>,
     /// The path of the first image.
@@ -33,21 +36,21 @@ pub(super) struct Conversation<'a> {
 pub(super) struct ToolChanges<'a> {
     /// Whether each named tool is available, according to the last message about it.
     named: BTreeMap<String, bool>,
-    pub(super) defined: Vec<Tool<'a>>,
+    pub(super) defined: Vec<InputTool<'a>>,
 }
 
 impl ToolChanges<'_> {
     /// Returns whether the model sees the tool with this name, whose definition may be deferred.
-    pub(super) fn shows(&self, name: &str, is_deferred: bool) -> bool {
+    pub(super) fn is_shown(&self, name: &str, is_deferred: bool) -> bool {
         self.named.get(name).copied().unwrap_or(!is_deferred)
     }
 }
 
 /// The parts of a result or user message, and the path of the first image in them.
 #[derive(Default)]
-struct Parts<'a>(Vec<Part<'a>>, Option<String>);
+struct ContentParts<'a>(Vec<ChatPart<'a>>, Option<String>);
 
-impl<'a> Conversation<'a> {
+impl<'a> ChatConversation<'a> {
     /// Starts from the field `system`: a string, or text blocks.
     pub(super) fn new(system: Option<&'a RawValue>) -> Result<Self, ApiError> {
         let mut conversation = Self {
@@ -63,7 +66,7 @@ impl<'a> Conversation<'a> {
         Ok(conversation)
     }
 
-    pub(super) fn add(&mut self, index: usize, message: &request::Message<'a>) -> Result<(), ApiError> {
+    pub(super) fn add(&mut self, index: usize, message: &request::InputMessage<'a>) -> Result<(), ApiError> {
         let place = format!("messages.{index}.content");
         match &*message.role {
             "user" => self.add_user(message.content, &place),
@@ -77,10 +80,10 @@ impl<'a> Conversation<'a> {
     }
 
     /// Returns the messages, starting with the system prompt, and the changes to tools.
-    pub(super) fn into_messages(self) -> (Vec<Message<'a>>, ToolChanges<'a>) {
+    pub(super) fn into_messages(self) -> (Vec<ChatMessage<'a>>, ToolChanges<'a>) {
         let Self { system, mut messages, changes, .. } = self;
         if !system.is_empty() {
-            messages.insert(0, Message::new("system", Content::Text(joined(system))));
+            messages.insert(0, ChatMessage::new("system", MessageContent::Text(join_texts(system))));
         }
         (messages, changes)
     }
@@ -92,29 +95,30 @@ impl<'a> Conversation<'a> {
         if !self.has_answered {
             self.system.extend(texts);
         } else if !texts.is_empty() {
-            let text = format!("<system-reminder>\n{}\n</system-reminder>", decoded(&joined(texts)));
-            self.messages.push(Message::new("user", Content::Text(Text::Written(text.into()))));
+            let text = format!("<system-reminder>\n{}\n</system-reminder>", decode_text(&join_texts(texts)));
+            self.messages.push(ChatMessage::new("user", MessageContent::Text(ChatText::Written(text.into()))));
         }
         Ok(())
     }
 
-    fn system_texts(&mut self, content: &'a RawValue, place: &str) -> Result<Vec<Text<'a>>, ApiError> {
+    fn system_texts(&mut self, content: &'a RawValue, place: &str) -> Result<Vec<ChatText<'a>>, ApiError> {
         let is_for_model = |text: &JsonString<'_>| !text.escaped().starts_with(BILLING);
         let mut texts = Vec::new();
-        for (index, block) in blocks(content, place)?.into_iter().enumerate() {
+        for (index, block) in parse_blocks(content, place)?.into_iter().enumerate() {
             match &*block.kind {
-                "text" => texts.extend(Some(text_of(&block, place, index)?).filter(|text| is_for_model(text))),
+                "text" => texts.extend(Some(block_text(&block, place, index)?).filter(|text| is_for_model(text))),
                 "tool_addition" | "tool_removal" => self.change_tools(block),
-                _ => return Err(not_taken(&block, place, index)),
+                _ => return Err(unsupported_block(&block, place, index)),
             }
         }
-        Ok(texts.into_iter().map(Text::AsSent).collect())
+        Ok(texts.into_iter().map(ChatText::AsSent).collect())
     }
 
-    fn change_tools(&mut self, block: Block<'a>) {
+    fn change_tools(&mut self, block: InputBlock<'a>) {
         let is_added = block.kind == "tool_addition";
         let Some(change) = block.tool else { return };
-        let name = change.name.or_else(|| change.definition.as_ref()?.name.as_ref().map(|name| Str(name.0.clone())));
+        let name =
+            change.name.or_else(|| change.definition.as_ref()?.name.as_ref().map(|name| DecodedStr(name.0.clone())));
         if let Some(name) = name {
             self.changes.named.insert(name.0.into_owned(), is_added);
         }
@@ -122,8 +126,8 @@ impl<'a> Conversation<'a> {
     }
 
     fn add_user(&mut self, content: &'a RawValue, place: &str) -> Result<(), ApiError> {
-        let (mut said, mut shown) = (Parts::default(), Parts::default());
-        let blocks = blocks(content, place)?;
+        let (mut said, mut shown) = (ContentParts::default(), ContentParts::default());
+        let blocks = parse_blocks(content, place)?;
         let mut is_silent = !blocks.is_empty();
         for (index, block) in blocks.into_iter().enumerate() {
             match &*block.kind {
@@ -139,18 +143,23 @@ impl<'a> Conversation<'a> {
         self.first_image = self.first_image.take().or(shown.1.take()).or(said.1.take());
         // Results alone are messages already.
         if !is_silent || !shown.0.is_empty() {
-            self.messages.push(Message::new("user", shown.into_content()));
+            self.messages.push(ChatMessage::new("user", shown.into_content()));
         }
         Ok(())
     }
 
     /// Adds the result of a tool, and moves its images to `shown`.
-    fn add_result(&mut self, block: &Block<'a>, shown: &mut Parts<'a>, place: &str) -> Result<(), ApiError> {
-        let id = string(block.tool_use_id, || format!("{place}.tool_use_id"))?;
-        let mut parts = Parts::default();
+    fn add_result(
+        &mut self,
+        block: &InputBlock<'a>,
+        shown: &mut ContentParts<'a>,
+        place: &str,
+    ) -> Result<(), ApiError> {
+        let id = require_string(block.tool_use_id, || format!("{place}.tool_use_id"))?;
+        let mut parts = ContentParts::default();
         if let Some(content) = block.content {
             let place = format!("{place}.content");
-            for (index, block) in blocks(content, &place)?.into_iter().enumerate() {
+            for (index, block) in parse_blocks(content, &place)?.into_iter().enumerate() {
                 match (&*block.kind, &block.tool_name) {
                     ("tool_reference", Some(name)) => {
                         parts.push(format!("The tool `{}` is available now.", &**name).into());
@@ -161,22 +170,22 @@ impl<'a> Conversation<'a> {
             }
         }
         shown.1 = shown.1.take().or(parts.1.take());
-        let is_image = |part: &Part<'_>| matches!(part, Part::ImageUrl { .. });
+        let is_image = |part: &ChatPart<'_>| matches!(part, ChatPart::ImageUrl { .. });
         let (images, texts): (Vec<_>, Vec<_>) = parts.0.into_iter().partition(is_image);
         if !images.is_empty() {
-            let text = format!("What the call {} shows:", decoded(&Text::AsSent(id)));
+            let text = format!("What the call {} shows:", decode_text(&ChatText::AsSent(id)));
             shown.push(text.into());
             shown.0.extend(images);
         }
         let texts = texts.into_iter().filter_map(|part| match part {
-            Part::Text { text } => Some(text),
-            Part::ImageUrl { .. } => None,
+            ChatPart::Text { text } => Some(text),
+            ChatPart::ImageUrl { .. } => None,
         });
-        let mut text = joined(texts.collect());
+        let mut text = join_texts(texts.collect());
         if block.is_error == Some(true) {
-            text = Text::Written(format!("Error: {}", decoded(&text)).into());
+            text = ChatText::Written(format!("Error: {}", decode_text(&text)).into());
         }
-        let message = Message { tool_call_id: Some(id), ..Message::new("tool", Content::Text(text)) };
+        let message = ChatMessage { tool_call_id: Some(id), ..ChatMessage::new("tool", MessageContent::Text(text)) };
         self.messages.push(message);
         Ok(())
     }
@@ -184,71 +193,75 @@ impl<'a> Conversation<'a> {
     fn add_assistant(&mut self, content: &'a RawValue, place: &str) -> Result<(), ApiError> {
         self.has_answered = true;
         let (mut texts, mut thoughts, mut tool_calls) = (Vec::new(), Vec::new(), Vec::new());
-        for (index, block) in blocks(content, place)?.into_iter().enumerate() {
+        for (index, block) in parse_blocks(content, place)?.into_iter().enumerate() {
             match &*block.kind {
-                "text" => texts.push(Text::AsSent(text_of(&block, place, index)?)),
+                "text" => texts.push(ChatText::AsSent(block_text(&block, place, index)?)),
                 // The model should read the text, whatever its signature.
                 "thinking" => {
-                    let text = block.thinking.and_then(JsonString::of).filter(|text| !text.escaped().is_empty());
-                    thoughts.extend(text.map(Text::AsSent));
+                    let text = block.thinking.and_then(JsonString::from_raw).filter(|text| !text.escaped().is_empty());
+                    thoughts.extend(text.map(ChatText::AsSent));
                 }
                 // Only Anthropic can decrypt it.
                 "redacted_thinking" => {}
                 "tool_use" => {
-                    let id = string(block.id, || format!("{place}.{index}.id"))?;
-                    let name = string(block.name, || format!("{place}.{index}.name"))?;
-                    tool_calls.push(SaidCall::new(id, Text::AsSent(name), Arguments::Json(block.input)));
+                    let id = require_string(block.id, || format!("{place}.{index}.id"))?;
+                    let name = require_string(block.name, || format!("{place}.{index}.name"))?;
+                    tool_calls.push(AssistantToolCall::new(
+                        id,
+                        ChatText::AsSent(name),
+                        CallArguments::Json(block.input),
+                    ));
                 }
-                _ => return Err(not_taken(&block, place, index)),
+                _ => return Err(unsupported_block(&block, place, index)),
             }
         }
         let content = match (texts.is_empty(), tool_calls.is_empty()) {
             (true, false) => None,
-            _ => Some(Content::Text(joined(texts))),
+            _ => Some(MessageContent::Text(join_texts(texts))),
         };
-        let reasoning_content = (!thoughts.is_empty()).then(|| joined(thoughts));
+        let reasoning_content = (!thoughts.is_empty()).then(|| join_texts(thoughts));
         let role = "assistant";
-        self.messages.push(Message { role, content, reasoning_content, tool_calls, ..Message::default() });
+        self.messages.push(ChatMessage { role, content, reasoning_content, tool_calls, ..ChatMessage::default() });
         Ok(())
     }
 }
 
-impl<'a> Parts<'a> {
+impl<'a> ContentParts<'a> {
     fn push(&mut self, text: Cow<'a, str>) {
-        self.0.push(Part::Text { text: Text::Written(text) });
+        self.0.push(ChatPart::Text { text: ChatText::Written(text) });
     }
 
-    fn add(&mut self, block: &Block<'a>, place: &str, index: usize) -> Result<(), ApiError> {
+    fn add(&mut self, block: &InputBlock<'a>, place: &str, index: usize) -> Result<(), ApiError> {
         match &*block.kind {
-            "text" => self.0.push(Part::Text { text: Text::AsSent(text_of(block, place, index)?) }),
+            "text" => self.0.push(ChatPart::Text { text: ChatText::AsSent(block_text(block, place, index)?) }),
             "image" => self.add_image(block, place, index)?,
             "document" => self.add_document(block, place, index)?,
             "search_result" => {
-                let source: Option<Str<'_>> = block.source.map(|source| parse(source.get())).transpose()?;
+                let source: Option<DecodedStr<'_>> = block.source.map(|source| parse(source.get())).transpose()?;
                 let title = block.title.as_deref().unwrap_or_default();
                 self.push(format!("{title}\n{}", source.as_deref().unwrap_or_default()).into());
                 self.add_all(block.content, &format!("{place}.{index}.content"))?;
             }
-            _ => return Err(not_taken(block, place, index)),
+            _ => return Err(unsupported_block(block, place, index)),
         }
         Ok(())
     }
 
     fn add_all(&mut self, content: Option<&'a RawValue>, place: &str) -> Result<(), ApiError> {
         let Some(content) = content else { return Ok(()) };
-        for (index, block) in blocks(content, place)?.into_iter().enumerate() {
+        for (index, block) in parse_blocks(content, place)?.into_iter().enumerate() {
             match &*block.kind {
-                "text" => self.0.push(Part::Text { text: Text::AsSent(text_of(&block, place, index)?) }),
+                "text" => self.0.push(ChatPart::Text { text: ChatText::AsSent(block_text(&block, place, index)?) }),
                 "image" => self.add_image(&block, place, index)?,
-                _ => return Err(not_taken(&block, place, index)),
+                _ => return Err(unsupported_block(&block, place, index)),
             }
         }
         Ok(())
     }
 
-    fn add_image(&mut self, block: &Block<'a>, place: &str, index: usize) -> Result<(), ApiError> {
-        let source = source_of(block, place, index)?;
-        let url = match (&*source.kind, source.url.and_then(JsonString::of), source.media_type, source.data) {
+    fn add_image(&mut self, block: &InputBlock<'a>, place: &str, index: usize) -> Result<(), ApiError> {
+        let source = block_source(block, place, index)?;
+        let url = match (&*source.kind, source.url.and_then(JsonString::from_raw), source.media_type, source.data) {
             ("url", Some(url), ..) => ImageUrl::Given(url),
             ("base64", _, Some(media_type), Some(data)) => ImageUrl::Inline { media_type: media_type.0, data: data.0 },
             ("url" | "base64", ..) => {
@@ -260,14 +273,14 @@ impl<'a> Parts<'a> {
                 return Err(ApiError::invalid_value(format!("{place}.{index}.source.type"), rule));
             }
         };
-        self.0.push(Part::ImageUrl { image_url: Image { url, detail: None } });
+        self.0.push(ChatPart::ImageUrl { image_url: ImageContent { url, detail: None } });
         self.1.get_or_insert_with(|| format!("{place}.{index}"));
         Ok(())
     }
 
     /// Adds the text of a document, after its title and context.
-    fn add_document(&mut self, block: &Block<'a>, place: &str, index: usize) -> Result<(), ApiError> {
-        let source = source_of(block, place, index)?;
+    fn add_document(&mut self, block: &InputBlock<'a>, place: &str, index: usize) -> Result<(), ApiError> {
+        let source = block_source(block, place, index)?;
         let is_text = source.media_type.as_deref().is_none_or(|media_type| media_type.starts_with("text/"));
         for about in [&block.title, &block.context].into_iter().flatten() {
             self.push(about.0.clone());
@@ -286,60 +299,60 @@ impl<'a> Parts<'a> {
     }
 
     /// Returns the parts as a message's content: a string if they are a single text.
-    fn into_content(mut self) -> Content<'a> {
+    fn into_content(mut self) -> MessageContent<'a> {
         match self.0.pop() {
-            None => Content::Text(joined(Vec::new())),
-            Some(Part::Text { text }) if self.0.is_empty() => Content::Text(text),
+            None => MessageContent::Text(join_texts(Vec::new())),
+            Some(ChatPart::Text { text }) if self.0.is_empty() => MessageContent::Text(text),
             Some(last) => {
                 self.0.push(last);
-                Content::Parts(self.0)
+                MessageContent::Parts(self.0)
             }
         }
     }
 }
 
 /// Returns the blocks of a content; a string is a single text block.
-fn blocks<'a>(content: &'a RawValue, place: &str) -> Result<Vec<Block<'a>>, ApiError> {
+fn parse_blocks<'a>(content: &'a RawValue, place: &str) -> Result<Vec<InputBlock<'a>>, ApiError> {
     match content.get().as_bytes().first() {
-        Some(b'"') => Ok(vec![Block::of_text(content)]),
+        Some(b'"') => Ok(vec![InputBlock::from_text(content)]),
         Some(b'[') => parse(content.get()),
         _ => Err(ApiError::invalid_type(place.to_owned(), "a string or an array of blocks")),
     }
 }
 
-fn text_of<'a>(block: &Block<'a>, place: &str, index: usize) -> Result<JsonString<'a>, ApiError> {
-    string(block.text, || format!("{place}.{index}.text"))
+fn block_text<'a>(block: &InputBlock<'a>, place: &str, index: usize) -> Result<JsonString<'a>, ApiError> {
+    require_string(block.text, || format!("{place}.{index}.text"))
 }
 
-fn source_of<'a>(block: &Block<'a>, place: &str, index: usize) -> Result<Source<'a>, ApiError> {
+fn block_source<'a>(block: &InputBlock<'a>, place: &str, index: usize) -> Result<BlockSource<'a>, ApiError> {
     let missing = || ApiError::invalid_value(format!("{place}.{index}.source"), "it is missing");
     parse(block.source.ok_or_else(missing)?.get())
 }
 
-fn string(field: Option<&RawValue>, place: impl FnOnce() -> String) -> Result<JsonString<'_>, ApiError> {
-    field.and_then(JsonString::of).ok_or_else(|| ApiError::invalid_type(place(), "a string"))
+fn require_string(field: Option<&RawValue>, place: impl FnOnce() -> String) -> Result<JsonString<'_>, ApiError> {
+    field.and_then(JsonString::from_raw).ok_or_else(|| ApiError::invalid_type(place(), "a string"))
 }
 
-fn not_taken(block: &Block<'_>, place: &str, index: usize) -> ApiError {
+fn unsupported_block(block: &InputBlock<'_>, place: &str, index: usize) -> ApiError {
     let kind: String = block.kind.chars().take(limits::QUOTED_CHARS).collect();
     ApiError::invalid_value(format!("{place}.{index}.type"), &format!("a block of type `{kind}` is not taken here"))
 }
 
-fn joined(mut texts: Vec<Text<'_>>) -> Text<'_> {
+fn join_texts(mut texts: Vec<ChatText<'_>>) -> ChatText<'_> {
     match texts.len() {
-        0 => Text::Written("".into()),
+        0 => ChatText::Written("".into()),
         1 => texts.swap_remove(0),
-        _ => Text::Written(texts.iter().map(decoded).collect::<Vec<_>>().join(BETWEEN).into()),
+        _ => ChatText::Written(texts.iter().map(decode_text).collect::<Vec<_>>().join(BETWEEN).into()),
     }
 }
 
 /// Decodes a text. A text with an unpaired surrogate stays as written.
-fn decoded<'t>(text: &'t Text<'_>) -> Cow<'t, str> {
+fn decode_text<'t>(text: &'t ChatText<'_>) -> Cow<'t, str> {
     match text {
-        Text::Written(text) => Cow::Borrowed(text),
-        Text::AsSent(text) => {
+        ChatText::Written(text) => Cow::Borrowed(text),
+        ChatText::AsSent(text) => {
             let raw = text.as_json().get();
-            serde_json::from_str::<Str<'_>>(raw).map_or(Cow::Borrowed(raw), |text| text.0)
+            serde_json::from_str::<DecodedStr<'_>>(raw).map_or(Cow::Borrowed(raw), |text| text.0)
         }
     }
 }

@@ -1,13 +1,13 @@
 //! The reason that an answer ends.
 
 use super::{
-    super::chat::{Choice, JsonString},
-    request::Str,
+    super::chat::{CompletionChoice, JsonString},
+    request::DecodedStr,
 };
 
 /// The reasons that an answer ends, from its choices so far.
 #[derive(Debug, Default)]
-pub(super) struct Ending {
+pub(super) struct StopReasons {
     is_cut: bool,
     has_refused: bool,
     has_calls: bool,
@@ -15,9 +15,9 @@ pub(super) struct Ending {
     sequence: Option<String>,
 }
 
-impl Ending {
-    pub(super) fn read(&mut self, choice: &Choice<'_>, sequences: &[String]) {
-        if let Some(said) = choice.said() {
+impl StopReasons {
+    pub(super) fn read(&mut self, choice: &CompletionChoice<'_>, sequences: &[String]) {
+        if let Some(said) = choice.output() {
             self.has_refused |= said.refusal().is_some();
             self.has_calls |= !said.calls().is_empty();
         }
@@ -28,7 +28,8 @@ impl Ending {
             Some("tool_calls" | "function_call") => self.has_calls = true,
             Some(_) => {}
         }
-        if let Some(stop) = choice.stop().and_then(|stop| serde_json::from_str::<Str<'_>>(stop.as_json().get()).ok())
+        if let Some(stop) =
+            choice.stop().and_then(|stop| serde_json::from_str::<DecodedStr<'_>>(stop.as_json().get()).ok())
             && sequences.iter().any(|sequence| *sequence == *stop)
         {
             self.sequence = Some(stop.0.into_owned());

@@ -14,15 +14,15 @@ pub(in crate::gateway) struct FailedRequest {
 }
 
 #[derive(Serialize)]
-struct Envelope<'a> {
+struct ErrorEnvelope<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
-    error: Described<'a>,
+    error: ErrorBody<'a>,
     request_id: &'a str,
 }
 
 #[derive(Serialize)]
-struct Described<'a> {
+struct ErrorBody<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     message: &'a str,
@@ -56,9 +56,9 @@ pub(in crate::gateway::formats) fn event(error: &ApiError, request_id: &str) -> 
 }
 
 fn to_json(error: &ApiError, request_id: &str) -> String {
-    let error = Described { kind: kind(error.code()), message: error.message() };
+    let error = ErrorBody { kind: kind(error.code()), message: error.message() };
     // Serializes only strings, which cannot fail.
-    serde_json::to_string(&Envelope { kind: "error", error, request_id }).unwrap_or_default()
+    serde_json::to_string(&ErrorEnvelope { kind: "error", error, request_id }).unwrap_or_default()
 }
 
 /// Returns the `type` of an error: the code's own if clients of this format act on it, otherwise that of its status.

@@ -11,16 +11,16 @@ use std::collections::VecDeque;
 
 use bytes::BytesMut;
 
-use self::block::{Block, Kind, arguments_piece, write};
+use self::block::{StreamBlock, StreamBlockKind, arguments_piece, write};
 use super::{
     super::{
         TranslateEvents,
-        chat::{Completion, JsonString, ToolCall},
+        chat::{ChatCompletion, JsonString, ToolCall},
     },
-    RequestContext,
-    ending::{Ending, call_id},
+    MessagesContext,
+    ending::{StopReasons, call_id},
     errors,
-    usage::Reports,
+    usage::UsageReports,
 };
 use crate::{
     gateway::{
@@ -33,23 +33,23 @@ use crate::{
 /// An event that shows clients that the connection is alive.
 const PING: &[u8] = b"event: ping\ndata: {\"type\":\"ping\"}\n\n";
 
-pub(in crate::gateway) struct Events {
-    context: RequestContext,
+pub(in crate::gateway) struct MessageEvents {
+    context: MessagesContext,
     has_begun: bool,
     /// The blocks that have not stopped, in order. Only the first may have begun.
-    blocks: VecDeque<Block>,
+    blocks: VecDeque<StreamBlock>,
     /// The index of the first of them.
     first: usize,
     /// The bytes held in them.
     held: usize,
     /// The largest index of a call whose block has stopped.
     last_call: Option<u64>,
-    ending: Ending,
-    reports: Reports,
+    ending: StopReasons,
+    reports: UsageReports,
 }
 
-impl Events {
-    pub(in crate::gateway::formats) fn new(context: RequestContext) -> Self {
+impl MessageEvents {
+    pub(in crate::gateway::formats) fn new(context: MessagesContext) -> Self {
         Self {
             context,
             has_begun: false,
@@ -57,27 +57,27 @@ impl Events {
             first: 0,
             held: 0,
             last_call: None,
-            ending: Ending::default(),
-            reports: Reports::default(),
+            ending: StopReasons::default(),
+            reports: UsageReports::default(),
         }
     }
 
     fn push_frame(&mut self, frame: &[u8], out: &mut BytesMut) -> Result<(), StreamError> {
-        let frame: Completion<'_> = serde_json::from_slice(frame).map_err(|_| StreamError::InvalidJson)?;
+        let frame: ChatCompletion<'_> = serde_json::from_slice(frame).map_err(|_| StreamError::InvalidJson)?;
         self.begin(out);
         if let Some(usage) = frame.usage {
             self.reports.add(usage);
         }
         for choice in frame.choices.iter().flatten().take(1) {
             self.ending.read(choice, &self.context.stop_sequences);
-            let Some(said) = choice.said() else { continue };
+            let Some(said) = choice.output() else { continue };
             if self.context.shows_thinking
                 && let Some(thoughts) = said.thoughts()
             {
-                self.push_words(&Kind::Thinking, thoughts, out)?;
+                self.push_words(&StreamBlockKind::Thinking, thoughts, out)?;
             }
             for text in [said.content(), said.refusal()].into_iter().flatten() {
-                self.push_words(&Kind::Text, text, out)?;
+                self.push_words(&StreamBlockKind::Text, text, out)?;
             }
             for call in said.calls() {
                 self.push_call(call, out)?;
@@ -94,7 +94,7 @@ impl Events {
         let id = self.context.message_id();
         let model = self.context.model.get();
         // The prompt's usage is known, and reported, at the end.
-        let usage = serde_json::to_string(&Reports::default().usage()).unwrap_or_default();
+        let usage = serde_json::to_string(&UsageReports::default().usage()).unwrap_or_default();
         write(
             out,
             format_args!(
@@ -105,12 +105,21 @@ impl Events {
         );
     }
 
-    fn push_words(&mut self, kind: &Kind, piece: JsonString<'_>, out: &mut BytesMut) -> Result<(), StreamError> {
-        let is_same = |block: &Block| std::mem::discriminant(&block.kind) == std::mem::discriminant(kind);
+    fn push_words(
+        &mut self,
+        kind: &StreamBlockKind,
+        piece: JsonString<'_>,
+        out: &mut BytesMut,
+    ) -> Result<(), StreamError> {
+        let is_same = |block: &StreamBlock| std::mem::discriminant(&block.kind) == std::mem::discriminant(kind);
         if !self.blocks.back().is_some_and(is_same) {
-            let kind = if matches!(kind, Kind::Thinking) { Kind::Thinking } else { Kind::Text };
+            let kind = if matches!(kind, StreamBlockKind::Thinking) {
+                StreamBlockKind::Thinking
+            } else {
+                StreamBlockKind::Text
+            };
             self.add_block(kind)?;
-            self.stop_whole(out);
+            self.stop_complete_blocks(out);
         }
         let (index, is_first) = (self.first, self.blocks.len() == 1);
         let Some(block) = self.blocks.back_mut() else { return Ok(()) };
@@ -120,7 +129,7 @@ impl Events {
             return Ok(());
         }
         block.text.push_str(piece.escaped());
-        self.hold(piece.escaped().len())
+        self.add_held(piece.escaped().len())
     }
 
     fn push_call(&mut self, call: &ToolCall<'_>, out: &mut BytesMut) -> Result<(), StreamError> {
@@ -130,14 +139,14 @@ impl Events {
             (None, Some(name)) => {
                 let number = self.first + self.blocks.len();
                 let made = || format!("\"{}\"", call_id(&self.context.message_id(), number));
-                let kind = Kind::Call {
+                let kind = StreamBlockKind::Call {
                     index: call.index.unwrap_or_else(|| self.last_index().map_or(0, |last| last + 1)),
                     id: call.id().map_or_else(made, |id| id.as_json().get().to_owned()),
                     name: name.as_json().get().to_owned(),
                     is_kept: true,
                 };
                 self.add_block(kind)?;
-                self.stop_whole(out);
+                self.stop_complete_blocks(out);
                 self.blocks.len() - 1
             }
             // A piece after the end of its call.
@@ -149,19 +158,19 @@ impl Events {
             let before = block.text.len();
             if position == 0 {
                 block.begin(first, out);
-                if !block.leaves_out(&piece) {
+                if !block.is_skippable(&piece) {
                     block.write_piece(first, &piece, out);
                     block.keep(&piece);
                 }
-            } else if !block.leaves_out(&piece) {
+            } else if !block.is_skippable(&piece) {
                 block.text.push_str(&piece);
             }
             added = block.text.len().saturating_sub(before);
             self.held = self.held.saturating_sub(before.saturating_sub(block.text.len()));
         }
-        self.hold(added)?;
+        self.add_held(added)?;
         // The call may be complete now, and others wait for it.
-        self.stop_whole(out);
+        self.stop_complete_blocks(out);
         Ok(())
     }
 
@@ -170,8 +179,8 @@ impl Events {
     fn find_call(&self, call: &ToolCall<'_>) -> Option<usize> {
         let is_new = |known: &str| call.name().is_some() && call.id().is_some_and(|id| id.as_json().get() != known);
         let mut calls = self.blocks.iter().enumerate().rev().filter_map(|(position, block)| match &block.kind {
-            Kind::Call { index, id, .. } => Some((position, *index, id)),
-            Kind::Thinking | Kind::Text => None,
+            StreamBlockKind::Call { index, id, .. } => Some((position, *index, id)),
+            StreamBlockKind::Thinking | StreamBlockKind::Text => None,
         });
         let found = match call.index {
             Some(wanted) => calls.find(|(_, index, _)| *index == wanted),
@@ -182,28 +191,28 @@ impl Events {
 
     fn last_index(&self) -> Option<u64> {
         let open = self.blocks.iter().filter_map(|block| match block.kind {
-            Kind::Call { index, .. } => Some(index),
-            Kind::Thinking | Kind::Text => None,
+            StreamBlockKind::Call { index, .. } => Some(index),
+            StreamBlockKind::Thinking | StreamBlockKind::Text => None,
         });
         open.chain(self.last_call).max()
     }
 
-    fn add_block(&mut self, kind: Kind) -> Result<(), StreamError> {
+    fn add_block(&mut self, kind: StreamBlockKind) -> Result<(), StreamError> {
         if self.blocks.len() >= limits::HELD_BLOCKS {
             return Err(StreamError::TooLarge);
         }
-        self.blocks.push_back(Block::new(kind));
+        self.blocks.push_back(StreamBlock::new(kind));
         Ok(())
     }
 
-    fn hold(&mut self, bytes: usize) -> Result<(), StreamError> {
+    fn add_held(&mut self, bytes: usize) -> Result<(), StreamError> {
         self.held += bytes;
         if self.held > limits::HELD_BLOCK_BYTES { Err(StreamError::TooLarge) } else { Ok(()) }
     }
 
     /// Stops the first blocks while others wait for them and they are complete, and writes the next one's held content.
-    fn stop_whole(&mut self, out: &mut BytesMut) {
-        while self.blocks.len() > 1 && self.blocks.front_mut().is_some_and(Block::is_whole) {
+    fn stop_complete_blocks(&mut self, out: &mut BytesMut) {
+        while self.blocks.len() > 1 && self.blocks.front_mut().is_some_and(StreamBlock::is_complete) {
             self.stop_first(out);
             if let Some(block) = self.blocks.front_mut() {
                 block.catch_up(self.first, out);
@@ -215,7 +224,7 @@ impl Events {
         if let Some(block) = self.blocks.pop_front() {
             block.stop(self.first, out);
             self.held = self.held.saturating_sub(block.text.len());
-            if let Kind::Call { index, .. } = block.kind {
+            if let StreamBlockKind::Call { index, .. } = block.kind {
                 self.last_call = self.last_call.max(Some(index));
             }
             self.first += 1;
@@ -241,7 +250,7 @@ impl Events {
     }
 }
 
-impl TranslateEvents for Events {
+impl TranslateEvents for MessageEvents {
     fn push(&mut self, chat: &[u8], out: &mut BytesMut) -> Result<(), StreamError> {
         let before = out.len();
         let mut has_frames = false;

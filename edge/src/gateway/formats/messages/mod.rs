@@ -21,15 +21,15 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use self::translate::Purpose;
+use self::translate::RequestPurpose;
 pub(super) use self::{
     answer::whole,
     errors::{FailedRequest, event as error_event},
-    events::Events,
+    events::MessageEvents,
 };
 use crate::{
     gateway::{
-        asks::Asks,
+        asks::RequestLimits,
         error::ApiError,
         models::ServedModels,
         request::{self as chat_request, CompletionRequest},
@@ -55,7 +55,7 @@ const SIGNATURE: &str = "c3Zj";
 const WARNING: HeaderName = HeaderName::from_static("x-svc-warning");
 
 /// The context of a request for translating its answer.
-pub(in crate::gateway) struct RequestContext {
+pub(in crate::gateway) struct MessagesContext {
     request_id: String,
     /// The requested model's name as JSON, by which clients look up what they know of the model.
     model: Box<RawValue>,
@@ -68,7 +68,7 @@ pub(in crate::gateway) struct RequestContext {
     first_image: Option<String>,
 }
 
-impl RequestContext {
+impl MessagesContext {
     pub(super) fn identify(&mut self, request_id: &str) {
         request_id.clone_into(&mut self.request_id);
     }
@@ -78,8 +78,8 @@ impl RequestContext {
     }
 
     /// Rewrites an error in the words that clients of this format act on.
-    pub(super) fn explain(&self, error: ApiError) -> ApiError {
-        match (error.bound(), self.max_tokens) {
+    pub(super) fn rewrite_error(&self, error: ApiError) -> ApiError {
+        match (error.param_and_maximum(), self.max_tokens) {
             // Claude Code parses the number and retries with it.
             (Some(("max_tokens", most)), Some(asked)) if asked > most => {
                 let model = self.model.get().trim_matches('"');
@@ -89,7 +89,7 @@ impl RequestContext {
             // The chat messages differ from the client's, but the first part with an image is the same in both.
             _ => error.rename_param(|chat| {
                 let is_part = chat.starts_with("messages[") && chat.ends_with(']');
-                if is_part { self.first_image.clone() } else { own_name(chat) }
+                if is_part { self.first_image.clone() } else { messages_field_name(chat) }
             }),
         }
     }
@@ -107,18 +107,19 @@ impl RequestContext {
     }
 }
 
-pub(super) fn to_chat(body: &[u8]) -> Result<(Vec<u8>, RequestContext), ApiError> {
-    translate::translate(body, Purpose::Answer)
+pub(super) fn to_chat(body: &[u8]) -> Result<(Vec<u8>, MessagesContext), ApiError> {
+    translate::translate(body, RequestPurpose::Answer)
 }
 
 /// Validates a request for a token count.
 pub(in crate::gateway) fn count_tokens(
     body: ReadBody,
     models: &ServedModels,
-    asks: &Asks,
+    asks: &RequestLimits,
 ) -> Result<CompletionRequest, ApiError> {
-    let (chat, context) = translate::translate(&body.bytes, Purpose::Count)?;
-    chat_request::validate_chat(body.replaced_by(chat), models, asks, HINTS).map_err(|error| context.explain(error))
+    let (chat, context) = translate::translate(&body.bytes, RequestPurpose::Count)?;
+    chat_request::validate_chat(body.replaced_by(chat), models, asks, HINTS)
+        .map_err(|error| context.rewrite_error(error))
 }
 
 pub(in crate::gateway) fn token_count(input_tokens: u64) -> Bytes {
@@ -126,7 +127,7 @@ pub(in crate::gateway) fn token_count(input_tokens: u64) -> Bytes {
 }
 
 /// Returns the name of a chat completion's field in the client's request, if it differs.
-fn own_name(chat: &str) -> Option<String> {
+fn messages_field_name(chat: &str) -> Option<String> {
     let name = match chat {
         "stop" => "stop_sequences",
         "response_format" => "output_config.format",

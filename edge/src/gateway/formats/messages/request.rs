@@ -14,15 +14,15 @@ use serde_json::value::RawValue;
 /// A decoded string, copied only if it has escapes.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(transparent)]
-pub(super) struct Str<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
+pub(super) struct DecodedStr<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
-impl Borrow<str> for Str<'_> {
+impl Borrow<str> for DecodedStr<'_> {
     fn borrow(&self) -> &str {
         &self.0
     }
 }
 
-impl Deref for Str<'_> {
+impl Deref for DecodedStr<'_> {
     type Target = str;
 
     fn deref(&self) -> &str {
@@ -38,22 +38,22 @@ pub(super) struct MessagesRequest<'a> {
     #[serde(borrow)]
     pub(super) max_tokens: Option<&'a RawValue>,
     #[serde(borrow)]
-    pub(super) messages: Option<Vec<Message<'a>>>,
+    pub(super) messages: Option<Vec<InputMessage<'a>>>,
     #[serde(borrow)]
     pub(super) system: Option<&'a RawValue>,
     #[serde(borrow)]
-    pub(super) tools: Option<Vec<Tool<'a>>>,
+    pub(super) tools: Option<Vec<InputTool<'a>>>,
     #[serde(borrow)]
-    pub(super) tool_choice: Option<ToolChoice<'a>>,
+    pub(super) tool_choice: Option<InputToolChoice<'a>>,
     #[serde(borrow)]
-    pub(super) thinking: Option<Thinking<'a>>,
+    pub(super) thinking: Option<ThinkingConfig<'a>>,
     #[serde(borrow)]
     pub(super) output_config: Option<OutputConfig<'a>>,
     /// The older form of `output_config.format`.
     #[serde(borrow)]
     pub(super) output_format: Option<OutputFormat<'a>>,
     #[serde(borrow)]
-    pub(super) stop_sequences: Option<Vec<Str<'a>>>,
+    pub(super) stop_sequences: Option<Vec<DecodedStr<'a>>>,
     #[serde(borrow)]
     pub(super) temperature: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -67,7 +67,7 @@ pub(super) struct MessagesRequest<'a> {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Message<'a> {
+pub(super) struct InputMessage<'a> {
     #[serde(borrow)]
     pub(super) role: Cow<'a, str>,
     /// A string or blocks.
@@ -77,7 +77,7 @@ pub(super) struct Message<'a> {
 
 /// A content block of any type, with the fields of all types.
 #[derive(Deserialize)]
-pub(super) struct Block<'a> {
+pub(super) struct InputBlock<'a> {
     #[serde(rename = "type", borrow)]
     pub(super) kind: Cow<'a, str>,
     /// For `text`.
@@ -91,10 +91,10 @@ pub(super) struct Block<'a> {
     pub(super) source: Option<&'a RawValue>,
     /// For `document` and `search_result`.
     #[serde(borrow)]
-    pub(super) title: Option<Str<'a>>,
+    pub(super) title: Option<DecodedStr<'a>>,
     /// For `document`.
     #[serde(borrow)]
-    pub(super) context: Option<Str<'a>>,
+    pub(super) context: Option<DecodedStr<'a>>,
     /// For `tool_use`, like the next two fields.
     #[serde(borrow)]
     pub(super) id: Option<&'a RawValue>,
@@ -111,14 +111,14 @@ pub(super) struct Block<'a> {
     pub(super) is_error: Option<bool>,
     /// For `tool_reference`.
     #[serde(borrow)]
-    pub(super) tool_name: Option<Str<'a>>,
+    pub(super) tool_name: Option<DecodedStr<'a>>,
     /// For `tool_addition` and `tool_removal`.
     #[serde(borrow)]
     pub(super) tool: Option<ToolChange<'a>>,
 }
 
-impl<'a> Block<'a> {
-    pub(super) fn of_text(text: &'a RawValue) -> Self {
+impl<'a> InputBlock<'a> {
+    pub(super) fn from_text(text: &'a RawValue) -> Self {
         Self {
             kind: Cow::Borrowed("text"),
             text: Some(text),
@@ -140,13 +140,13 @@ impl<'a> Block<'a> {
 
 /// The source of an image or a document.
 #[derive(Deserialize)]
-pub(super) struct Source<'a> {
+pub(super) struct BlockSource<'a> {
     #[serde(rename = "type", borrow)]
     pub(super) kind: Cow<'a, str>,
     #[serde(borrow)]
-    pub(super) media_type: Option<Str<'a>>,
+    pub(super) media_type: Option<DecodedStr<'a>>,
     #[serde(borrow)]
-    pub(super) data: Option<Str<'a>>,
+    pub(super) data: Option<DecodedStr<'a>>,
     #[serde(borrow)]
     pub(super) url: Option<&'a RawValue>,
     /// A string or blocks.
@@ -155,12 +155,12 @@ pub(super) struct Source<'a> {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Tool<'a> {
+pub(super) struct InputTool<'a> {
     /// Absent, null or `custom` for the client's own tools; any other type is a tool defined by Anthropic.
     #[serde(rename = "type", borrow)]
-    pub(super) kind: Option<Str<'a>>,
+    pub(super) kind: Option<DecodedStr<'a>>,
     #[serde(borrow)]
-    pub(super) name: Option<Str<'a>>,
+    pub(super) name: Option<DecodedStr<'a>>,
     #[serde(borrow)]
     pub(super) description: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -174,23 +174,23 @@ pub(super) struct Tool<'a> {
 pub(super) struct ToolChange<'a> {
     /// The name of a tool in `tools`.
     #[serde(borrow)]
-    pub(super) name: Option<Str<'a>>,
+    pub(super) name: Option<DecodedStr<'a>>,
     /// A tool defined here.
     #[serde(borrow)]
-    pub(super) definition: Option<Box<Tool<'a>>>,
+    pub(super) definition: Option<Box<InputTool<'a>>>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct ToolChoice<'a> {
+pub(super) struct InputToolChoice<'a> {
     #[serde(rename = "type", borrow)]
     pub(super) kind: Cow<'a, str>,
     #[serde(borrow)]
-    pub(super) name: Option<Str<'a>>,
+    pub(super) name: Option<DecodedStr<'a>>,
     pub(super) disable_parallel_tool_use: Option<bool>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Thinking<'a> {
+pub(super) struct ThinkingConfig<'a> {
     #[serde(rename = "type", borrow)]
     pub(super) kind: Cow<'a, str>,
     pub(super) budget_tokens: Option<u64>,
@@ -199,7 +199,7 @@ pub(super) struct Thinking<'a> {
 #[derive(Deserialize)]
 pub(super) struct OutputConfig<'a> {
     #[serde(borrow)]
-    pub(super) effort: Option<Str<'a>>,
+    pub(super) effort: Option<DecodedStr<'a>>,
     #[serde(borrow)]
     pub(super) format: Option<OutputFormat<'a>>,
 }

@@ -13,12 +13,12 @@ fn request(fields: &Value) -> String {
     request.to_string()
 }
 
-fn translated(fields: &Value) -> (Value, RequestContext) {
+fn translated(fields: &Value) -> (Value, MessagesContext) {
     let (chat, context) = to_chat(request(fields).as_bytes()).unwrap_or_else(|error| panic!("{error:?}: {fields}"));
     (serde_json::from_slice(&chat).unwrap(), context)
 }
 
-fn context(fields: &Value) -> RequestContext {
+fn context(fields: &Value) -> MessagesContext {
     let (_, mut context) = translated(fields);
     context.identify("req_0a1");
     context
@@ -349,9 +349,9 @@ fn errors_have_anthropics_shape_and_words() {
     let context = context(&json!({ "max_tokens": 32000 }));
     let error = ApiError::invalid_value("max_tokens", "expected an integer from 1 to 4096").with_maximum(4096);
     assert_eq!(
-        context.explain(error).message(),
+        context.rewrite_error(error).message(),
         "max_tokens: 32000 > 4096, which is the maximum allowed number of output tokens for svc/qwen3-32b"
     );
     let error = ApiError::invalid_value("stop", "no");
-    assert_eq!(context.explain(error).message(), "Invalid 'stop_sequences': no.");
+    assert_eq!(context.rewrite_error(error).message(), "Invalid 'stop_sequences': no.");
 }

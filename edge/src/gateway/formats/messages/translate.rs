@@ -1,38 +1,40 @@
 //! Translates a request to a chat completion.
 
 use super::{
-    super::chat::{ChatBody, Function, JsonSchema, JsonString, ResponseFormat, Text, Tool, ToolChoice},
-    HINTS, RequestContext,
-    conversation::{Conversation, ToolChanges},
+    super::chat::{
+        ChatBody, ChatText, ChatTool, FunctionDefinition, JsonSchema, JsonString, ResponseFormat, ToolChoice,
+    },
+    HINTS, MessagesContext,
+    conversation::{ChatConversation, ToolChanges},
     parse,
-    request::{self, MessagesRequest, OutputFormat, Thinking},
+    request::{self, MessagesRequest, OutputFormat, ThinkingConfig},
 };
 use crate::{gateway::error::ApiError, limits};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub(super) enum RequestPurpose {
     Answer,
     Count,
 }
 
 /// Translates the body of a request. Also returns the context for translating its answer.
-pub(super) fn translate(body: &[u8], purpose: Purpose) -> Result<(Vec<u8>, RequestContext), ApiError> {
+pub(super) fn translate(body: &[u8], purpose: RequestPurpose) -> Result<(Vec<u8>, MessagesContext), ApiError> {
     let text = std::str::from_utf8(body).map_err(|_| ApiError::invalid_json("it is not UTF-8"))?;
     let request: MessagesRequest<'_> = parse(text)?;
     let model = request.model.ok_or_else(|| ApiError::missing_parameter("model"))?;
     if !model.get().starts_with('"') {
         return Err(ApiError::invalid_type("model", "a string"));
     }
-    if request.max_tokens.is_none() && purpose == Purpose::Answer {
+    if request.max_tokens.is_none() && purpose == RequestPurpose::Answer {
         return Err(ApiError::missing_parameter("max_tokens"));
     }
-    refuse_what_runs_elsewhere(&request)?;
+    refuse_provider_features(&request)?;
     let messages = request.messages.as_deref().ok_or_else(|| ApiError::missing_parameter("messages"))?;
     if messages.is_empty() {
         return Err(ApiError::invalid_value("messages", "it is empty, at least one message is needed"));
     }
 
-    let mut conversation = Conversation::new(request.system)?;
+    let mut conversation = ChatConversation::new(request.system)?;
     for (index, message) in messages.iter().enumerate() {
         conversation.add(index, message)?;
     }
@@ -72,7 +74,7 @@ pub(super) fn translate(body: &[u8], purpose: Purpose) -> Result<(Vec<u8>, Reque
         model: Some(model),
         messages,
         max_tokens: request.max_tokens,
-        stream: request.stream.filter(|_| purpose == Purpose::Answer),
+        stream: request.stream.filter(|_| purpose == RequestPurpose::Answer),
         tools,
         tool_choice,
         parallel_tool_calls,
@@ -80,14 +82,14 @@ pub(super) fn translate(body: &[u8], purpose: Purpose) -> Result<(Vec<u8>, Reque
         temperature: request.temperature,
         top_p: request.top_p,
         top_k: request.top_k,
-        reasoning_effort: reasoning_effort.map(|effort| Text::Written(effort.into())),
+        reasoning_effort: reasoning_effort.map(|effort| ChatText::Written(effort.into())),
         response_format: format.as_ref().map(response_format).transpose()?,
         ..ChatBody::default()
     };
     // The vector has room, and serializing these fields cannot fail.
     let mut out = Vec::with_capacity(body.len() + limits::ADDED_BYTES);
     serde_json::to_writer(&mut out, &chat).map_err(|error| ApiError::invalid_json(&error.to_string()))?;
-    let context = RequestContext {
+    let context = MessagesContext {
         request_id: String::new(),
         model: model.to_owned(),
         shows_thinking: request.thinking.is_some_and(|thinking| thinking.kind != "disabled"),
@@ -100,7 +102,7 @@ pub(super) fn translate(body: &[u8], purpose: Purpose) -> Result<(Vec<u8>, Reque
 }
 
 /// Refuses features that Anthropic runs or stores.
-fn refuse_what_runs_elsewhere(request: &MessagesRequest<'_>) -> Result<(), ApiError> {
+fn refuse_provider_features(request: &MessagesRequest<'_>) -> Result<(), ApiError> {
     if request.container.is_some() {
         return Err(ApiError::invalid_value("container", "code does not run here, and there are no containers"));
     }
@@ -112,10 +114,10 @@ fn refuse_what_runs_elsewhere(request: &MessagesRequest<'_>) -> Result<(), ApiEr
 
 /// Returns the tools that the model sees: the client's own, unless withdrawn in the conversation.
 fn translate_tools<'a>(
-    tools: Vec<request::Tool<'a>>,
+    tools: Vec<request::InputTool<'a>>,
     mut changes: ToolChanges<'a>,
     warnings: &mut Vec<String>,
-) -> Result<Vec<Tool<'a>>, ApiError> {
+) -> Result<Vec<ChatTool<'a>>, ApiError> {
     let defined = std::mem::take(&mut changes.defined);
     let mut out = Vec::with_capacity(tools.len() + defined.len());
     for (index, tool) in tools.into_iter().chain(defined).enumerate() {
@@ -127,17 +129,17 @@ fn translate_tools<'a>(
         let Some(parameters) = tool.input_schema else {
             return Err(ApiError::invalid_value(format!("tools.{index}.input_schema"), "it is missing"));
         };
-        if changes.shows(&name, tool.defer_loading == Some(true)) {
+        if changes.is_shown(&name, tool.defer_loading == Some(true)) {
             let description = match tool.description {
                 Some(text) => Some(
-                    JsonString::of(text)
-                        .map(Text::AsSent)
+                    JsonString::from_raw(text)
+                        .map(ChatText::AsSent)
                         .ok_or_else(|| ApiError::invalid_type(format!("tools.{index}.description"), "a string"))?,
                 ),
                 None => None,
             };
             let parameters = Some(parameters);
-            out.push(Function { name: name.0, description, parameters, strict: tool.strict }.into());
+            out.push(FunctionDefinition { name: name.0, description, parameters, strict: tool.strict }.into());
         }
     }
     Ok(out)
@@ -145,7 +147,7 @@ fn translate_tools<'a>(
 
 /// Returns the requested effort in the providers' terms. It is one of the [`HINTS`], as some providers do not support
 /// it.
-fn reasoning_effort(thinking: Option<&Thinking<'_>>, effort: Option<&str>) -> Option<&'static str> {
+fn reasoning_effort(thinking: Option<&ThinkingConfig<'_>>, effort: Option<&str>) -> Option<&'static str> {
     debug_assert!(HINTS.contains(&"reasoning_effort"));
     match (thinking.map(|thinking| (&*thinking.kind, thinking.budget_tokens)), effort) {
         (Some(("disabled", _)), _) => None,
@@ -164,7 +166,7 @@ fn reasoning_effort(thinking: Option<&Thinking<'_>>, effort: Option<&str>) -> Op
 fn response_format<'a>(format: &OutputFormat<'a>) -> Result<ResponseFormat<'a>, ApiError> {
     match (&*format.kind, format.schema) {
         ("json_schema", Some(schema)) => {
-            let name = Text::Written("output".into());
+            let name = ChatText::Written("output".into());
             let json_schema = JsonSchema { name, description: None, schema: Some(schema), strict: Some(true) };
             Ok(ResponseFormat::JsonSchema { json_schema })
         }

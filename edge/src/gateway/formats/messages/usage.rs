@@ -1,6 +1,6 @@
 //! The `usage` of an answer in Anthropic's format.
 
-use domain::usage::Assumed;
+use domain::usage::AssumedKinds;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -9,7 +9,7 @@ use crate::gateway::{meter, usage_report};
 /// The tokens used by an answer. Prompt tokens are split into those read from the provider's cache, written to it, and
 /// others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Usage {
+pub(super) struct MessagesUsage {
     input_tokens: u64,
     cache_creation_input_tokens: u64,
     cache_read_input_tokens: u64,
@@ -22,36 +22,36 @@ pub(super) struct Usage {
     cost_microeuros: Option<u64>,
     /// The kinds of tokens that were charged at the higher price because the provider did not report them.
     #[serde(skip_serializing_if = "Option::is_none")]
-    cost_assumed: Option<Assumed>,
+    cost_assumed: Option<AssumedKinds>,
 }
 
 /// The fields of a chat completion's `usage` other than tokens.
 #[derive(Default, Deserialize)]
-struct Said {
+struct UsageExtras {
     estimated: Option<bool>,
     cost_microeuros: Option<u64>,
-    cost_assumed: Option<Assumed>,
+    cost_assumed: Option<AssumedKinds>,
 }
 
 /// The usage reports of one answer, merged like the meter does.
 #[derive(Debug, Default)]
-pub(super) struct Reports {
-    sums: Option<meter::Usage>,
-    usage: Usage,
+pub(super) struct UsageReports {
+    sums: Option<meter::TokenUsage>,
+    usage: MessagesUsage,
 }
 
-impl Reports {
+impl UsageReports {
     pub(super) fn add(&mut self, usage: &RawValue) {
         let Some(reported) = usage_report::parse(usage.get().as_bytes()) else { return };
-        let said: Said = serde_json::from_str(usage.get()).unwrap_or_default();
+        let said: UsageExtras = serde_json::from_str(usage.get()).unwrap_or_default();
         let estimated = said.estimated == Some(true);
         // An estimate is the meter's final value, even if a report was higher.
-        self.sums = usage_report::later(self.sums.take().filter(|_| !estimated), Some(reported));
-        if let Some(meter::Usage { prompt, completion, kinds, .. }) = self.sums
+        self.sums = usage_report::merge_reports(self.sums.take().filter(|_| !estimated), Some(reported));
+        if let Some(meter::TokenUsage { prompt, completion, kinds, .. }) = self.sums
             && (prompt, completion) == (reported.prompt, reported.completion)
         {
             let (read, created) = (kinds.cached.unwrap_or(0), kinds.cache_write.unwrap_or(0));
-            self.usage = Usage {
+            self.usage = MessagesUsage {
                 input_tokens: prompt - read - created,
                 cache_creation_input_tokens: created,
                 cache_read_input_tokens: read,
@@ -65,7 +65,7 @@ impl Reports {
         }
     }
 
-    pub(super) fn usage(&self) -> Usage {
+    pub(super) fn usage(&self) -> MessagesUsage {
         self.usage
     }
 }

@@ -14,11 +14,11 @@ use super::{
         super::{
             error::ApiError,
             json,
-            json_answer::{AnswerError, Rewritten},
-            meter::Usage,
-            usage_report::Expected,
+            json_answer::{AnswerError, RewrittenAnswer},
+            meter::TokenUsage,
+            usage_report::ExpectedUsage,
         },
-        Api, messages, responses,
+        CompletionApi, messages, responses,
     },
     NativeUsage, route,
 };
@@ -41,7 +41,7 @@ const NO_WORDS: [&[u8]; 12] = [
 ];
 
 pub(in crate::gateway) struct NativeAnswer {
-    pub(in crate::gateway) api: Api,
+    pub(in crate::gateway) api: CompletionApi,
     /// The requested model's name as JSON.
     pub(in crate::gateway) model: Box<str>,
     request_id: Box<str>,
@@ -52,7 +52,7 @@ pub(in crate::gateway) struct NativeAnswer {
 }
 
 impl NativeAnswer {
-    pub(super) fn new(api: Api, model: &str, request_id: &str) -> Self {
+    pub(super) fn new(api: CompletionApi, model: &str, request_id: &str) -> Self {
         let (model, request_id) = (model.into(), request_id.into());
         Self { api, model, request_id, id: OnceLock::new(), next_number: AtomicU64::new(0) }
     }
@@ -61,7 +61,7 @@ impl NativeAnswer {
         route(self.api).unwrap_or(config::models::ModelRoute::Chat)
     }
 
-    pub(in crate::gateway) fn learn(&self, number: Option<&[u8]>, id: Option<&[u8]>) {
+    pub(in crate::gateway) fn record_event(&self, number: Option<&[u8]>, id: Option<&[u8]>) {
         let text = |value: &[u8]| std::str::from_utf8(value).ok().map(str::to_owned);
         if let Some(number) = number.and_then(text).and_then(|text| text.parse::<u64>().ok()) {
             self.next_number.store(number.saturating_add(1), Ordering::Relaxed);
@@ -72,7 +72,11 @@ impl NativeAnswer {
     }
 
     /// Rewrites a whole answer with the name of the requested model.
-    pub(in crate::gateway) fn rewrite(&self, body: &[u8], expected: &Expected) -> Result<Rewritten, AnswerError> {
+    pub(in crate::gateway) fn rewrite(
+        &self,
+        body: &[u8],
+        expected: &ExpectedUsage,
+    ) -> Result<RewrittenAnswer, AnswerError> {
         let mut out = BytesMut::with_capacity(body.len() + limits::ADDED_BYTES);
         let (mut written, mut usage, mut said, mut is_failed) = (0, NativeUsage::default(), None, false);
         let part = |range: std::ops::Range<usize>| body.get(range).unwrap_or_default();
@@ -88,8 +92,8 @@ impl NativeAnswer {
                 b"usage" => usage.add(value),
                 b"output" | b"content" => said = Some(value),
                 b"error" => is_failed |= value != b"null",
-                b"type" => is_failed |= &*json::string(value) == b"error",
-                b"status" => is_failed |= &*json::string(value) == b"failed",
+                b"type" => is_failed |= &*json::decode_string_or_empty(value) == b"error",
+                b"status" => is_failed |= &*json::decode_string_or_empty(value) == b"failed",
                 _ => {}
             }
         }
@@ -98,12 +102,17 @@ impl NativeAnswer {
             return Err(AnswerError::NoCompletion);
         };
         let usage = usage.or_estimate(self.api, word_bytes(said), expected);
-        Ok(Rewritten { body: out.freeze(), usage, ending: ending(body).unwrap_or(Ending::Stop) })
+        Ok(RewrittenAnswer { body: out.freeze(), usage, ending: ending(body).unwrap_or(Ending::Stop) })
     }
 
     /// Returns the usage of an incomplete answer of which `read` has arrived, plus `unread` for words that may have
     /// been written but have not. Returns `None` if `read` is not the beginning of an answer in this format.
-    pub(in crate::gateway) fn beginning(&self, read: &[u8], expected: &Expected, unread: &Usage) -> Option<Usage> {
+    pub(in crate::gateway) fn partial_usage(
+        &self,
+        read: &[u8],
+        expected: &ExpectedUsage,
+        unread: &TokenUsage,
+    ) -> Option<TokenUsage> {
         let parsed = serde_json::from_slice::<serde::de::IgnoredAny>(read);
         if !parsed.is_err_and(|error| error.is_eof()) || !read.trim_ascii_start().starts_with(b"{") {
             return None;
@@ -116,8 +125,8 @@ impl NativeAnswer {
                 b"output" | b"content" => said = Some(value),
                 b"choices" => return None,
                 b"error" => is_failed |= value != b"null",
-                b"type" => is_failed |= &*json::string(value) == b"error",
-                b"status" => is_failed |= &*json::string(value) == b"failed",
+                b"type" => is_failed |= &*json::decode_string_or_empty(value) == b"error",
+                b"status" => is_failed |= &*json::decode_string_or_empty(value) == b"failed",
                 _ => {}
             }
             end = field.whole.end;
@@ -131,16 +140,16 @@ impl NativeAnswer {
         let words = said.unwrap_or(if is_of_words { cut } else { b"" });
         let usage = usage.or_estimate(self.api, word_bytes(words), expected);
         let unread = if usage.is_estimated { unread.completion } else { 0 };
-        Some(Usage { completion: usage.completion.max(unread), ..usage })
+        Some(TokenUsage { completion: usage.completion.max(unread), ..usage })
     }
 
     /// Appends the end of a failed stream in this format.
     pub(in crate::gateway) fn fail(&self, error: ApiError, out: &mut BytesMut) {
-        if self.api == Api::Messages {
+        if self.api == CompletionApi::Messages {
             out.extend_from_slice(messages::error_event(&error, &self.request_id).as_bytes());
             return;
         }
-        let error = responses::in_own_words(error);
+        let error = responses::reword_error(error);
         let number = self.next_number.load(Ordering::Relaxed);
         let code = error.code().as_str();
         let event = json!({
@@ -171,10 +180,12 @@ pub(in crate::gateway) fn ending(part: &[u8]) -> Option<Ending> {
     json::fields(part).map_while(Result::ok).fold(None, |known, field| {
         let value = part.get(field.value.clone()).unwrap_or_default();
         let ending = match &*field.name() {
-            b"stop_reason" if value.starts_with(b"\"") => Some(Ending::of_reason(&json::string(value))),
+            b"stop_reason" if value.starts_with(b"\"") => {
+                Some(Ending::from_reason(&json::decode_string_or_empty(value)))
+            }
             b"incomplete_details" if value.starts_with(b"{") => {
                 let details: serde_json::Value = serde_json::from_slice(value).unwrap_or_default();
-                details["reason"].as_str().map(|reason| Ending::of_reason(reason.as_bytes()))
+                details["reason"].as_str().map(|reason| Ending::from_reason(reason.as_bytes()))
             }
             _ => None,
         };
@@ -183,5 +194,5 @@ pub(in crate::gateway) fn ending(part: &[u8]) -> Option<Ending> {
 }
 
 pub(in crate::gateway) fn word_bytes(part: &[u8]) -> usize {
-    json::string_bytes(part, &NO_WORDS)
+    json::count_string_bytes(part, &NO_WORDS)
 }

@@ -19,20 +19,20 @@ pub(in crate::gateway) use self::{
     answer::{NativeAnswer, ending as native_ending, word_bytes as native_word_bytes},
     usage::NativeUsage,
 };
-use super::{Api, ClientFormat, CompletionRequest};
+use super::{ClientFormat, CompletionApi, CompletionRequest};
 use crate::gateway::{
-    asks::Asks,
+    asks::RequestLimits,
     json,
     models::{ServedModel, ServedModels},
-    request::Pieces,
+    request::BodyPieces,
 };
 
 /// The header that lists what was left out of a request.
 const WARNING: HeaderName = HeaderName::from_static("x-svc-warning");
 
 /// The format of an answer that passes as written by its provider.
-pub(in crate::gateway) struct Native {
-    api: Api,
+pub(in crate::gateway) struct NativeFormat {
+    api: CompletionApi,
     /// The requested model's name as JSON.
     model: Box<str>,
     warning: Option<HeaderValue>,
@@ -44,41 +44,46 @@ pub(in crate::gateway) struct Native {
 /// A request to a second provider in the client's own format.
 #[derive(Clone)]
 pub(in crate::gateway) struct NativeRequest {
-    api: Api,
+    api: CompletionApi,
     body: Bytes,
     most_tokens: u64,
 }
 
 impl NativeRequest {
     /// Writes the body for a model's provider.
-    pub(in crate::gateway) fn write(&self, model: &ServedModel) -> Pieces {
+    pub(in crate::gateway) fn write(&self, model: &ServedModel) -> BodyPieces {
         request::write(self.api, &self.body, model, self.most_tokens).body
     }
 }
 
 /// Returns the client's body if a provider of its model can get it in its own format. Others are dropped after
 /// translation.
-pub(super) fn own_body(api: Api, body: &Bytes, models: &ServedModels, asks: &Asks) -> Option<Bytes> {
+pub(super) fn native_body(
+    api: CompletionApi,
+    body: &Bytes,
+    models: &ServedModels,
+    asks: &RequestLimits,
+) -> Option<Bytes> {
     let name = json::fields(body).map_while(Result::ok).filter(|field| *field.name() == *b"model").last()?;
-    let name = json::decoded_string(body.get(name.value)?)?;
-    let model = models.find_for(&String::from_utf8_lossy(&name), asks)?.admitted();
+    let name = json::decode_string(body.get(name.value)?)?;
+    let model = models.find_for(&String::from_utf8_lossy(&name), asks)?.with_access();
     has_route(&model.model, api).then(|| body.clone())
 }
 
 /// Makes a request pass in the client's own format, as `body`, if the model's provider has the endpoint. `request` is
 /// its translation, of `chat_bytes`, and `translated` the answer's format otherwise.
-pub(super) fn pass(
-    api: Api,
+pub(super) fn pass_native(
+    api: CompletionApi,
     body: Option<Bytes>,
     chat_bytes: usize,
     translated: ClientFormat,
     request: CompletionRequest,
 ) -> CompletionRequest {
-    let is_native = |body: &Bytes| has_route(&request.model.model, api) && !request::brings_tools_along(api, body);
+    let is_native = |body: &Bytes| has_route(&request.model.model, api) && !request::has_inline_tools(api, body);
     let Some(body) = body.filter(is_native) else {
         return CompletionRequest { format: translated, ..request };
     };
-    let mended = json::without_lone_surrogates(&body).map(Bytes::from);
+    let mended = json::replace_lone_surrogates(&body).map(Bytes::from);
     let body = &mended.unwrap_or(body);
     let most_tokens = request.max_usage.completion;
     let written = request::write(api, body, &request.model, most_tokens);
@@ -96,7 +101,7 @@ pub(super) fn pass(
     });
     let model = json::fields(body).filter_map(Result::ok).find(|field| *field.name() == *b"model");
     let model = model.and_then(|field| body.get(field.value)).and_then(|name| std::str::from_utf8(name).ok());
-    let native = Native {
+    let native = NativeFormat {
         api,
         model: model.unwrap_or(&request.model.id_json).into(),
         warning: written.warning,
@@ -107,21 +112,21 @@ pub(super) fn pass(
     CompletionRequest { max_usage, body: written.body, fallback, format, ..request }
 }
 
-fn has_route(model: &Model, api: Api) -> bool {
+fn has_route(model: &Model, api: CompletionApi) -> bool {
     route(api).is_some_and(|route| model.routes.contains(&route))
 }
 
 /// Returns the provider's route for a format that can pass natively.
-fn route(api: Api) -> Option<ModelRoute> {
+fn route(api: CompletionApi) -> Option<ModelRoute> {
     match api {
-        Api::Responses => Some(ModelRoute::Responses),
-        Api::Messages => Some(ModelRoute::Messages),
-        Api::Chat | Api::Text | Api::Embeddings => None,
+        CompletionApi::Responses => Some(ModelRoute::Responses),
+        CompletionApi::Messages => Some(ModelRoute::Messages),
+        CompletionApi::Chat | CompletionApi::Text | CompletionApi::Embeddings => None,
     }
 }
 
-impl Native {
-    pub(super) fn api(&self) -> Api {
+impl NativeFormat {
+    pub(super) fn api(&self) -> CompletionApi {
         self.api
     }
 

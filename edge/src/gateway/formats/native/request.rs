@@ -9,12 +9,12 @@ use http::HeaderValue;
 
 use super::super::{
     super::{
-        dialect::Text as _,
+        dialect::TextSink as _,
         json,
         models::ServedModel,
-        request::{PieceWriter, Pieces, surplus_tokens},
+        request::{BodyPieces, PieceWriter, surplus_tokens},
     },
-    Api,
+    CompletionApi,
 };
 use crate::limits;
 
@@ -56,24 +56,24 @@ const MESSAGES_FIELDS: [&[u8]; 11] = [
     b"top_p",
 ];
 
-pub(super) struct Written {
-    pub(super) body: Pieces,
+pub(super) struct NativeBody {
+    pub(super) body: BodyPieces,
     /// The tokens that a prompt can have beyond its bytes because servers reserialize it.
     pub(super) surplus: u64,
     pub(super) warning: Option<HeaderValue>,
 }
 
 /// Writes the body for the provider of `model`, with a ceiling of `most_tokens`.
-pub(super) fn write(api: Api, body: &Bytes, model: &ServedModel, most_tokens: u64) -> Written {
+pub(super) fn write(api: CompletionApi, body: &Bytes, model: &ServedModel, most_tokens: u64) -> NativeBody {
     let part = |range| body.get(range).unwrap_or_default();
     let fields: Vec<_> = json::fields(body).filter_map(Result::ok).collect();
     let value =
         |name: &[u8]| fields.iter().rfind(|field| *field.name() == *name).map(|field| part(field.value.clone()));
     let (ceiling, passing): (&[u8], &[&[u8]]) = match api {
-        Api::Responses => (b"max_output_tokens", &RESPONSES_FIELDS),
+        CompletionApi::Responses => (b"max_output_tokens", &RESPONSES_FIELDS),
         _ => (b"max_tokens", &MESSAGES_FIELDS),
     };
-    let tools = Tools::read(api, value(b"tools").unwrap_or_default());
+    let tools = NativeTools::read(api, value(b"tools").unwrap_or_default());
     let most = most_tokens.to_string();
 
     let mut out = PieceWriter::new(body);
@@ -94,7 +94,7 @@ pub(super) fn write(api: Api, body: &Bytes, model: &ServedModel, most_tokens: u6
                 }
                 out.push(b']');
             }
-            b"tool_choice" if !tools.leave(api, value) => {}
+            b"tool_choice" if !tools.allows_choice(api, value) => {}
             name if name == ceiling && value != most.as_bytes() => write_pair(&mut out, ceiling, most.as_bytes()),
             name if name == ceiling => copy(&mut out, whole),
             name if passing.contains(&name) => copy(&mut out, whole),
@@ -104,12 +104,12 @@ pub(super) fn write(api: Api, body: &Bytes, model: &ServedModel, most_tokens: u6
     if value(ceiling).is_none() {
         write_pair(&mut out, ceiling, most.as_bytes());
     }
-    if api == Api::Responses {
+    if api == CompletionApi::Responses {
         write_pair(&mut out, b"store", b"false");
     }
     out.push(b'}');
     let own_tools = limits::TOOLS_TOKENS.saturating_mul(tools.own);
-    Written { body: out.finish(), surplus: surplus_tokens(body) + own_tools, warning: tools.warning() }
+    NativeBody { body: out.finish(), surplus: surplus_tokens(body) + own_tools, warning: tools.warning() }
 }
 
 fn copy(out: &mut PieceWriter<'_>, field: &[u8]) {
@@ -131,7 +131,7 @@ fn separate(out: &mut PieceWriter<'_>) {
     }
 }
 
-struct Tools<'b> {
+struct NativeTools<'b> {
     kept: Vec<&'b [u8]>,
     /// The types of tools that the provider would run, and of unknown ones.
     left_out: Vec<String>,
@@ -139,12 +139,12 @@ struct Tools<'b> {
     own: u64,
 }
 
-impl<'b> Tools<'b> {
-    fn read(api: Api, tools: &'b [u8]) -> Self {
+impl<'b> NativeTools<'b> {
+    fn read(api: CompletionApi, tools: &'b [u8]) -> Self {
         let (mut kept, mut left_out, mut own) = (Vec::new(), Vec::new(), 0);
-        for tool in json::elements(tools).into_iter().flatten() {
-            let kind = kind_of(tool);
-            if runs_at_client(api, &kind, tool) {
+        for tool in json::array_elements(tools).into_iter().flatten() {
+            let kind = type_name(tool);
+            if is_run_at_client(api, &kind, tool) {
                 own += u64::from(!matches!(&*kind, "" | "function" | "custom" | "namespace"));
                 kept.push(tool);
             } else {
@@ -155,10 +155,11 @@ impl<'b> Tools<'b> {
     }
 
     /// Returns whether the tool choice is still valid for the remaining tools.
-    fn leave(&self, api: Api, choice: &[u8]) -> bool {
-        let is_of_clients = || matches!(&*kind_of(choice), "function" | "custom" | "allowed_tools");
+    fn allows_choice(&self, api: CompletionApi, choice: &[u8]) -> bool {
+        let is_of_clients = || matches!(&*type_name(choice), "function" | "custom" | "allowed_tools");
         self.left_out.is_empty()
-            || (!self.kept.is_empty() && (api != Api::Responses || !choice.starts_with(b"{") || is_of_clients()))
+            || (!self.kept.is_empty()
+                && (api != CompletionApi::Responses || !choice.starts_with(b"{") || is_of_clients()))
     }
 
     fn warning(&self) -> Option<HeaderValue> {
@@ -173,8 +174,8 @@ impl<'b> Tools<'b> {
 }
 
 /// Returns whether a tool of this type runs at the client and costs only tokens.
-fn runs_at_client(api: Api, kind: &str, tool: &[u8]) -> bool {
-    if api == Api::Messages {
+fn is_run_at_client(api: CompletionApi, kind: &str, tool: &[u8]) -> bool {
+    if api == CompletionApi::Messages {
         // The types of Anthropic's own tools end in the date of their version.
         let of_clients = ["bash_", "computer_", "memory_", "text_editor_"];
         return kind.is_empty() || kind == "custom" || of_clients.iter().any(|known| kind.starts_with(known));
@@ -182,31 +183,31 @@ fn runs_at_client(api: Api, kind: &str, tool: &[u8]) -> bool {
     match kind {
         "function" | "custom" | "local_shell" | "apply_patch" => true,
         "namespace" => {
-            let tools = fields_named(tool, b"tools").filter_map(json::elements).flatten();
-            tools.map(kind_of).all(|kind| matches!(&*kind, "function" | "custom"))
+            let tools = fields_named(tool, b"tools").filter_map(json::array_elements).flatten();
+            tools.map(type_name).all(|kind| matches!(&*kind, "function" | "custom"))
         }
         _ => false,
     }
 }
 
 /// Returns whether the conversation defines tools. Only the translation can verify that they run at the client.
-pub(super) fn brings_tools_along(api: Api, body: &[u8]) -> bool {
+pub(super) fn has_inline_tools(api: CompletionApi, body: &[u8]) -> bool {
     let kinds = |values: &[u8], known: &[&str]| {
-        let values = json::elements(values).into_iter().flatten();
+        let values = json::array_elements(values).into_iter().flatten();
         values
             .flat_map(|value| fields_named(value, b"type"))
-            .any(|kind| known.iter().any(|known| known.as_bytes() == &*json::string(kind)))
+            .any(|kind| known.iter().any(|known| known.as_bytes() == &*json::decode_string_or_empty(kind)))
     };
-    if api == Api::Responses {
+    if api == CompletionApi::Responses {
         let known = ["additional_tools", "tool_search_output"];
         return fields_named(body, b"input").any(|items| kinds(items, &known));
     }
-    let messages = fields_named(body, b"messages").filter_map(json::elements).flatten();
+    let messages = fields_named(body, b"messages").filter_map(json::array_elements).flatten();
     messages.flat_map(|message| fields_named(message, b"content")).any(|blocks| kinds(blocks, &["tool_addition"]))
 }
 
-fn kind_of(value: &[u8]) -> String {
-    let kind = fields_named(value, b"type").last().map(json::string).unwrap_or_default();
+fn type_name(value: &[u8]) -> String {
+    let kind = fields_named(value, b"type").last().map(json::decode_string_or_empty).unwrap_or_default();
     String::from_utf8_lossy(&kind).into_owned()
 }
 

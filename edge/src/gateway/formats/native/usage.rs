@@ -6,10 +6,10 @@ use serde_json::json;
 use super::super::{
     super::{
         json as fields,
-        meter::Usage,
-        usage_report::{self, Expected},
+        meter::TokenUsage,
+        usage_report::{self, ExpectedUsage},
     },
-    Api,
+    CompletionApi,
 };
 
 /// The usage that an answer has reported so far. The counts are running totals, and each report has some of them.
@@ -23,7 +23,7 @@ pub(in crate::gateway) struct NativeUsage {
 }
 
 #[derive(Deserialize, Default)]
-struct Details {
+struct TokenDetails {
     cached_tokens: Option<u64>,
     reasoning_tokens: Option<u64>,
 }
@@ -45,7 +45,7 @@ impl NativeUsage {
             let known = match details {
                 None => serde_json::from_slice(value).ok(),
                 Some(is_input) => {
-                    let details: Details = serde_json::from_slice(value).unwrap_or_default();
+                    let details: TokenDetails = serde_json::from_slice(value).unwrap_or_default();
                     if is_input { details.cached_tokens } else { details.reasoning_tokens }
                 }
             };
@@ -55,21 +55,27 @@ impl NativeUsage {
     }
 
     /// Returns the reported usage, or an estimate from the words if it is missing or has no completion tokens for them.
-    pub(in crate::gateway) fn or_estimate(&self, api: Api, word_bytes: usize, expected: &Expected) -> Usage {
+    pub(in crate::gateway) fn or_estimate(
+        &self,
+        api: CompletionApi,
+        word_bytes: usize,
+        expected: &ExpectedUsage,
+    ) -> TokenUsage {
         let words = || usage_report::estimate_completion(word_bytes);
         match self.read(api) {
             Some(usage) if usage.completion > 0 || word_bytes == 0 => usage,
-            Some(usage) => expected.estimate_beside(&usage, words()),
+            Some(usage) => expected.estimate_with_prompt(&usage, words()),
             None => expected.estimate(words()),
         }
     }
 
     /// Returns the usage in the format of chat completions, if it is complete and plausible.
-    pub(in crate::gateway) fn read(&self, api: Api) -> Option<Usage> {
+    pub(in crate::gateway) fn read(&self, api: CompletionApi) -> Option<TokenUsage> {
         let (read, created) = (self.cache_read.unwrap_or_default(), self.cache_created.unwrap_or_default());
         let input = self.input?;
         // Anthropic counts cached tokens separately; others include them in the total.
-        let prompt = if api == Api::Messages { input.saturating_add(read).saturating_add(created) } else { input };
+        let prompt =
+            if api == CompletionApi::Messages { input.saturating_add(read).saturating_add(created) } else { input };
         let output = self.output?;
         let report = json!({
             "prompt_tokens": prompt, "completion_tokens": output, "total_tokens": prompt.saturating_add(output),

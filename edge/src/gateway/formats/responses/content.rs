@@ -6,9 +6,9 @@ use serde_json::value::RawValue;
 use super::{
     super::{
         super::error::ApiError,
-        chat::{Content, Image, ImageUrl, JsonString, Part, Text},
+        chat::{ChatPart, ChatText, ImageContent, ImageUrl, JsonString, MessageContent},
     },
-    request::part,
+    request::parse_part_at,
 };
 
 #[derive(Debug, Deserialize)]
@@ -25,47 +25,47 @@ struct SentPart<'b> {
     detail: Option<JsonString<'b>>,
 }
 
-pub(super) fn content_of(value: &RawValue, place: impl Fn() -> String) -> Result<Content<'_>, ApiError> {
-    if let Some(text) = JsonString::of(value) {
-        return Ok(Content::Text(Text::AsSent(text)));
+pub(super) fn parse_content(value: &RawValue, place: impl Fn() -> String) -> Result<MessageContent<'_>, ApiError> {
+    if let Some(text) = JsonString::from_raw(value) {
+        return Ok(MessageContent::Text(ChatText::AsSent(text)));
     }
     if !value.get().starts_with('[') {
         return Err(ApiError::invalid_type(place(), "a string or an array of parts"));
     }
-    let sent: Vec<&RawValue> = part(value, &place)?;
+    let sent: Vec<&RawValue> = parse_part_at(value, &place)?;
     let mut parts = Vec::with_capacity(sent.len());
     for (index, sent) in sent.into_iter().enumerate() {
         let place = || format!("{}[{index}]", place());
-        let sent: SentPart<'_> = part(sent, place)?;
-        parts.push(part_of(&sent, place)?);
+        let sent: SentPart<'_> = parse_part_at(sent, place)?;
+        parts.push(parse_part(&sent, place)?);
     }
     match parts.pop() {
-        Some(Part::Text { text }) if parts.is_empty() => Ok(Content::Text(text)),
+        Some(ChatPart::Text { text }) if parts.is_empty() => Ok(MessageContent::Text(text)),
         last => {
             parts.extend(last);
-            Ok(Content::Parts(parts))
+            Ok(MessageContent::Parts(parts))
         }
     }
 }
 
-fn part_of<'b>(sent: &SentPart<'b>, place: impl Fn() -> String) -> Result<Part<'b>, ApiError> {
+fn parse_part<'b>(sent: &SentPart<'b>, place: impl Fn() -> String) -> Result<ChatPart<'b>, ApiError> {
     match &*sent.kind.text() {
         "input_text" | "output_text" | "text" | "reasoning_text" | "summary_text" => {
             let text = sent.text.ok_or_else(|| ApiError::invalid_type(format!("{}.text", place()), "a string"))?;
-            Ok(Part::Text { text: Text::AsSent(text) })
+            Ok(ChatPart::Text { text: ChatText::AsSent(text) })
         }
         "refusal" => {
             let text =
                 sent.refusal.ok_or_else(|| ApiError::invalid_type(format!("{}.refusal", place()), "a string"))?;
-            Ok(Part::Text { text: Text::AsSent(text) })
+            Ok(ChatPart::Text { text: ChatText::AsSent(text) })
         }
         "input_image" => {
-            let url = sent.image_url.and_then(JsonString::of).ok_or_else(|| {
+            let url = sent.image_url.and_then(JsonString::from_raw).ok_or_else(|| {
                 let rule = "a string: files are not stored here, so `file_id` is not taken";
                 ApiError::invalid_type(format!("{}.image_url", place()), rule)
             })?;
             let detail = sent.detail.filter(|detail| matches!(&*detail.text(), "low" | "high"));
-            Ok(Part::ImageUrl { image_url: Image { url: ImageUrl::Given(url), detail } })
+            Ok(ChatPart::ImageUrl { image_url: ImageContent { url: ImageUrl::Given(url), detail } })
         }
         _ => Err(ApiError::invalid_value(
             format!("{}.type", place()),
@@ -74,22 +74,22 @@ fn part_of<'b>(sent: &SentPart<'b>, place: impl Fn() -> String) -> Result<Part<'
     }
 }
 
-pub(super) fn parts_of(content: Content<'_>) -> Vec<Part<'_>> {
+pub(super) fn into_parts(content: MessageContent<'_>) -> Vec<ChatPart<'_>> {
     match content {
-        Content::Text(text) => vec![Part::Text { text }],
-        Content::Parts(parts) => parts,
+        MessageContent::Text(text) => vec![ChatPart::Text { text }],
+        MessageContent::Parts(parts) => parts,
     }
 }
 
 /// Returns the texts of a content that has nothing else.
-pub(super) fn texts_of<'b>(content: &Content<'b>) -> Option<Vec<JsonString<'b>>> {
+pub(super) fn plain_texts<'b>(content: &MessageContent<'b>) -> Option<Vec<JsonString<'b>>> {
     match content {
-        Content::Text(Text::AsSent(text)) => Some(vec![*text]),
-        Content::Text(Text::Written(_)) => None,
-        Content::Parts(parts) => parts
+        MessageContent::Text(ChatText::AsSent(text)) => Some(vec![*text]),
+        MessageContent::Text(ChatText::Written(_)) => None,
+        MessageContent::Parts(parts) => parts
             .iter()
             .map(|part| match part {
-                Part::Text { text: Text::AsSent(text) } => Some(*text),
+                ChatPart::Text { text: ChatText::AsSent(text) } => Some(*text),
                 _ => None,
             })
             .collect(),

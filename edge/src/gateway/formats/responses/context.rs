@@ -6,8 +6,8 @@ use serde_json::value::RawValue;
 
 use super::{
     super::super::error::ApiError,
-    input::Place,
-    tools::{ClientTool, Flattened},
+    input::MessageSource,
+    tools::{ClientTool, ToolsByFunction},
 };
 use crate::limits;
 
@@ -15,16 +15,16 @@ use crate::limits;
 const WARNING: HeaderName = HeaderName::from_static("x-svc-warning");
 
 /// The context of a request for translating its answer.
-pub(in crate::gateway) struct RequestContext {
+pub(in crate::gateway) struct ResponsesContext {
     /// The common part of the ids of the response and its items.
     pub(super) id: String,
     /// Unix seconds.
     pub(super) created_at: u64,
-    pub(super) echo: Echo,
-    pub(super) flattened: Flattened,
+    pub(super) echo: EchoedFields,
+    pub(super) flattened: ToolsByFunction,
     /// Whether the client requested the model's thoughts as a summary.
     pub(super) wants_summary: bool,
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<MessageSource>,
     pub(super) tool_places: Vec<String>,
     pub(super) warning: Option<HeaderValue>,
 }
@@ -32,7 +32,7 @@ pub(in crate::gateway) struct RequestContext {
 /// The fields that a response repeats, if they are short: a stream contains them three times, and holds them to its
 /// end.
 #[derive(Debug)]
-pub(super) struct Echo {
+pub(super) struct EchoedFields {
     pub(super) model: Option<Box<RawValue>>,
     pub(super) instructions: Option<Box<RawValue>>,
     pub(super) tools: Option<Box<RawValue>>,
@@ -49,8 +49,8 @@ pub(super) struct Echo {
     pub(super) parallel_tool_calls: bool,
 }
 
-impl Echo {
-    pub(super) fn short(value: Option<&RawValue>) -> Option<Box<RawValue>> {
+impl EchoedFields {
+    pub(super) fn if_short(value: Option<&RawValue>) -> Option<Box<RawValue>> {
         value.filter(|value| value.get().len() <= limits::ECHOED_BYTES).map(one_line)
     }
 
@@ -78,14 +78,14 @@ fn one_line(value: &RawValue) -> Box<RawValue> {
     RawValue::from_string(text.replace(['\n', '\r'], " ")).unwrap_or_else(|_| value.to_owned())
 }
 
-impl RequestContext {
+impl ResponsesContext {
     /// Returns the name of a chat completion's field in the client's request.
-    pub(in crate::gateway::formats) fn param(&self, chat: &str) -> Option<String> {
+    pub(in crate::gateway::formats) fn request_param(&self, chat: &str) -> Option<String> {
         if let Some((index, field)) = indexed(chat, "messages") {
             return Some(match self.places.get(index)? {
-                Place::Instructions => "instructions".to_owned(),
-                Place::Input => "input".to_owned(),
-                Place::Item(item) => {
+                MessageSource::Instructions => "instructions".to_owned(),
+                MessageSource::Input => "input".to_owned(),
+                MessageSource::Item(item) => {
                     let part = field.starts_with(".content[").then(|| field.split_inclusive(']').next()).flatten();
                     format!("input[{item}]{}", part.unwrap_or_default())
                 }
@@ -95,7 +95,7 @@ impl RequestContext {
             let field = field.strip_prefix(".function").unwrap_or(field);
             return Some(format!("{}{field}", self.tool_places.get(index)?));
         }
-        renamed(chat).map(str::to_owned)
+        responses_field_name(chat).map(str::to_owned)
     }
 
     /// Sets the response's id, derived from the request's, and its time.
@@ -111,13 +111,13 @@ impl RequestContext {
     }
 
     /// Returns the client's tool behind a function, if it is more than the function.
-    pub(super) fn tool(&self, function: &str) -> Option<&ClientTool> {
+    pub(super) fn find_tool(&self, function: &str) -> Option<&ClientTool> {
         self.flattened.get(function)
     }
 }
 
 /// Returns the name of a chat completion's field in a Responses request, if it differs.
-pub(super) fn renamed(chat: &str) -> Option<&'static str> {
+pub(super) fn responses_field_name(chat: &str) -> Option<&'static str> {
     Some(match chat {
         "messages" => "input",
         "max_tokens" | "max_completion_tokens" => "max_output_tokens",

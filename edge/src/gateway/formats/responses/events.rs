@@ -7,23 +7,23 @@ use super::{
     super::{
         super::{
             error::ApiError,
-            meter::Usage,
+            meter::TokenUsage,
             sse::{StreamError, payloads},
             usage_report,
         },
         TranslateEvents,
-        chat::{Completion, JsonString, Pieces, ToolCall},
+        chat::{ChatCompletion, JsonString, TextAssembly, ToolCall},
     },
-    context::{RequestContext, renamed},
-    items::{OpenCall, OpenItem, Words, empty},
-    object::{ErrorObject, Event, OutputItem, ResponseObject, Status, UsageObject},
+    context::{ResponsesContext, responses_field_name},
+    items::{OpenCall, OpenItem, WordsKind, empty},
+    object::{ErrorObject, OutputItem, ResponseEvent, ResponseObject, ResponseStatus, UsageObject},
     usage::UsageDetails,
 };
 use crate::limits;
 
 /// The translation of one answer.
-pub(in crate::gateway) struct Events {
-    context: RequestContext,
+pub(in crate::gateway) struct ResponseEvents {
+    context: ResponsesContext,
     /// Whether to write events. For a whole answer, only the response is written.
     is_stream: bool,
     has_begun: bool,
@@ -33,21 +33,21 @@ pub(in crate::gateway) struct Events {
     open: Option<OpenItem>,
     calls: Vec<OpenCall>,
     finish_reason: Option<String>,
-    usage: Option<(Usage, UsageDetails)>,
+    usage: Option<(TokenUsage, UsageDetails)>,
     held: usize,
 }
 
 /// Translates a whole answer. Returns `None` if it is not a chat completion.
-pub(in crate::gateway::formats) fn whole(context: RequestContext, chat: &[u8]) -> Option<Bytes> {
-    let mut events = Events { is_stream: false, ..Events::new(context) };
+pub(in crate::gateway::formats) fn whole(context: ResponsesContext, chat: &[u8]) -> Option<Bytes> {
+    let mut events = ResponseEvents { is_stream: false, ..ResponseEvents::new(context) };
     let mut out = BytesMut::new();
     events.add(chat, &mut out).ok()?;
     events.complete(&mut out);
     Some(out.freeze())
 }
 
-impl Events {
-    pub(in crate::gateway::formats) fn new(context: RequestContext) -> Self {
+impl ResponseEvents {
+    pub(in crate::gateway::formats) fn new(context: ResponsesContext) -> Self {
         Self {
             context,
             is_stream: true,
@@ -63,7 +63,8 @@ impl Events {
     }
 
     fn add(&mut self, completion: &[u8], out: &mut BytesMut) -> Result<(), StreamError> {
-        let completion: Completion<'_> = serde_json::from_slice(completion).map_err(|_| StreamError::InvalidJson)?;
+        let completion: ChatCompletion<'_> =
+            serde_json::from_slice(completion).map_err(|_| StreamError::InvalidJson)?;
         self.begin(out);
         if let Some(usage) = completion.usage {
             self.add_usage(usage);
@@ -71,17 +72,19 @@ impl Events {
         // Clients cannot request more than one.
         let mut choices = completion.choices.into_iter().flatten();
         let Some(choice) = choices.find(|choice| choice.index.unwrap_or(0) == 0) else { return Ok(()) };
-        if let Some(delta) = choice.said() {
-            let thought = if self.context.wants_summary { Words::Summary } else { Words::Reasoning };
-            for (words, said) in
-                [(thought, delta.thoughts()), (Words::Output, delta.content()), (Words::Refusal, delta.refusal())]
-            {
+        if let Some(delta) = choice.output() {
+            let thought = if self.context.wants_summary { WordsKind::Summary } else { WordsKind::Reasoning };
+            for (words, said) in [
+                (thought, delta.thoughts()),
+                (WordsKind::Output, delta.content()),
+                (WordsKind::Refusal, delta.refusal()),
+            ] {
                 if let Some(said) = said {
-                    self.say(words, said, out);
+                    self.push_words(words, said, out);
                 }
             }
             for call in delta.calls() {
-                self.call(call, out)?;
+                self.push_call(call, out)?;
             }
         }
         if let Some(reason) = choice.finish_reason() {
@@ -95,20 +98,20 @@ impl Events {
         let usage = usage_report::parse(reported.get().as_bytes());
         let known = self.usage.as_ref().map(|(known, _)| *known);
         // An estimate is the gateway's own, and final.
-        let later = if details.estimated { usage.or(known) } else { usage_report::later(known, usage) };
+        let later = if details.estimated { usage.or(known) } else { usage_report::merge_reports(known, usage) };
         self.usage = later.map(|usage| (usage, details));
     }
 
     fn begin(&mut self, out: &mut BytesMut) {
         if !std::mem::replace(&mut self.has_begun, true) {
             for kind in ["response.created", "response.in_progress"] {
-                self.emit_response(kind, Status::InProgress, &[], None, out);
+                self.emit_response(kind, ResponseStatus::InProgress, &[], None, out);
             }
         }
     }
 
-    fn say(&mut self, words: Words, said: JsonString<'_>, out: &mut BytesMut) {
-        if self.open.as_ref().is_some_and(|open| !open.takes(words)) {
+    fn push_words(&mut self, words: WordsKind, said: JsonString<'_>, out: &mut BytesMut) {
+        if self.open.as_ref().is_some_and(|open| !open.accepts(words)) {
             self.close_open("completed", out);
         }
         let begins_item = self.open.is_none();
@@ -132,10 +135,10 @@ impl Events {
         let [added, delta, ..] = words.events();
         if begins_part {
             let part = words.part(empty());
-            self.emit(&Event { kind: added, part: Some(&part), ..in_part(&open) }, out);
+            self.emit(&ResponseEvent { kind: added, part: Some(&part), ..in_part(&open) }, out);
         }
-        let logprobs = (words == Words::Output).then_some([]);
-        self.emit(&Event { kind: delta, delta: Some(said.as_json()), logprobs, ..in_part(&open) }, out);
+        let logprobs = (words == WordsKind::Output).then_some([]);
+        self.emit(&ResponseEvent { kind: delta, delta: Some(said.as_json()), logprobs, ..in_part(&open) }, out);
         open.text.push(said);
         self.held += said.escaped().len();
         self.open = Some(open);
@@ -146,13 +149,13 @@ impl Events {
         let text = std::mem::take(&mut open.text).into_json();
         let said = Some(&*text);
         let event = match open.words {
-            Words::Output => Event { text: said, logprobs: Some([]), ..in_part(open) },
-            Words::Refusal => Event { refusal: said, ..in_part(open) },
-            Words::Reasoning | Words::Summary => Event { text: said, ..in_part(open) },
+            WordsKind::Output => ResponseEvent { text: said, logprobs: Some([]), ..in_part(open) },
+            WordsKind::Refusal => ResponseEvent { refusal: said, ..in_part(open) },
+            WordsKind::Reasoning | WordsKind::Summary => ResponseEvent { text: said, ..in_part(open) },
         };
-        self.emit(&Event { kind: text_done, ..event }, out);
+        self.emit(&ResponseEvent { kind: text_done, ..event }, out);
         let part = open.words.part(text);
-        self.emit(&Event { kind: part_done, part: Some(&part), ..in_part(open) }, out);
+        self.emit(&ResponseEvent { kind: part_done, part: Some(&part), ..in_part(open) }, out);
         open.parts.push(part);
     }
 
@@ -165,7 +168,7 @@ impl Events {
         self.keep(open.output_index, item, out);
     }
 
-    fn call(&mut self, delta: &ToolCall<'_>, out: &mut BytesMut) -> Result<(), StreamError> {
+    fn push_call(&mut self, delta: &ToolCall<'_>, out: &mut BytesMut) -> Result<(), StreamError> {
         self.close_open("completed", out);
         let name = delta.name();
         // Servers that send no index send each call in one piece.
@@ -177,7 +180,7 @@ impl Events {
             Some(at) => at,
             None => self.open_call(index, delta, name, out)?,
         };
-        let Some(said) = delta.arguments().and_then(JsonString::of) else { return Ok(()) };
+        let Some(said) = delta.arguments().and_then(JsonString::from_raw) else { return Ok(()) };
         let Some(call) = self.calls.get_mut(at).filter(|_| !said.escaped().is_empty()) else { return Ok(()) };
         let was_blank = call.arguments.is_blank();
         call.arguments.push(said);
@@ -186,12 +189,12 @@ impl Events {
         if !call.is_custom() && !call.arguments.is_blank() {
             let (id, output_index) = (call.id.clone(), call.output_index);
             let with_blanks = was_blank.then(|| call.arguments.to_json());
-            let event = Event {
+            let event = ResponseEvent {
                 kind: "response.function_call_arguments.delta",
                 delta: Some(with_blanks.as_deref().unwrap_or(said.as_json())),
-                ..Event::default()
+                ..ResponseEvent::default()
             };
-            self.emit(&Event { item_id: Some(&id), output_index: Some(output_index), ..event }, out);
+            self.emit(&ResponseEvent { item_id: Some(&id), output_index: Some(output_index), ..event }, out);
         }
         Ok(())
     }
@@ -209,7 +212,7 @@ impl Events {
         let output_index = self.output.len();
         self.output.push(None);
         let name = name.map(|name| name.text().into_owned()).unwrap_or_default();
-        let tool = self.context.tool(&name).cloned();
+        let tool = self.context.find_tool(&name).cloned();
         let prefix = if tool.as_ref().is_some_and(|tool| tool.is_custom) { "ctc" } else { "fc" };
         let base = &self.context.id;
         let given = delta.id().map(|id| id.text().into_owned());
@@ -220,7 +223,7 @@ impl Events {
             call_id: given.unwrap_or_else(|| format!("call_{base}{output_index:02x}")),
             name,
             tool,
-            arguments: Pieces::default(),
+            arguments: TextAssembly::default(),
         };
         self.emit_item("response.output_item.added", output_index, &call.to_item("in_progress", empty()), out);
         self.calls.push(call);
@@ -235,18 +238,22 @@ impl Events {
         };
         let is_blank = call.arguments.is_blank() && !call.is_custom();
         // A function without parameters: clients parse its arguments.
-        let said = if is_blank { object() } else { call.take_said() };
+        let said = if is_blank { object() } else { call.take_arguments() };
         if is_blank || call.is_custom() {
-            let event = Event { kind: delta, delta: Some(&said), ..Event::default() };
-            self.emit(&Event { item_id: Some(&call.id), output_index: Some(call.output_index), ..event }, out);
+            let event = ResponseEvent { kind: delta, delta: Some(&said), ..ResponseEvent::default() };
+            self.emit(&ResponseEvent { item_id: Some(&call.id), output_index: Some(call.output_index), ..event }, out);
         }
-        let event =
-            Event { kind: done, item_id: Some(&call.id), output_index: Some(call.output_index), ..Event::default() };
+        let event = ResponseEvent {
+            kind: done,
+            item_id: Some(&call.id),
+            output_index: Some(call.output_index),
+            ..ResponseEvent::default()
+        };
         if call.is_custom() {
-            self.emit(&Event { input: Some(&said), ..event }, out);
+            self.emit(&ResponseEvent { input: Some(&said), ..event }, out);
         } else {
             let name = call.tool.as_ref().map_or(&call.name, |tool| &tool.name);
-            self.emit(&Event { name: Some(name), arguments: Some(&said), ..event }, out);
+            self.emit(&ResponseEvent { name: Some(name), arguments: Some(&said), ..event }, out);
         }
         let item = call.to_item(status, said);
         self.keep(call.output_index, item, out);
@@ -256,9 +263,11 @@ impl Events {
     fn complete(&mut self, out: &mut BytesMut) {
         self.begin(out);
         let (kind, status, item_status) = match self.finish_reason.as_deref() {
-            Some("length") => ("response.incomplete", Status::Incomplete("max_output_tokens"), "incomplete"),
-            Some("content_filter") => ("response.incomplete", Status::Incomplete("content_filter"), "incomplete"),
-            _ => ("response.completed", Status::Completed, "completed"),
+            Some("length") => ("response.incomplete", ResponseStatus::Incomplete("max_output_tokens"), "incomplete"),
+            Some("content_filter") => {
+                ("response.incomplete", ResponseStatus::Incomplete("content_filter"), "incomplete")
+            }
+            _ => ("response.completed", ResponseStatus::Completed, "completed"),
         };
         self.close_open(item_status, out);
         let calls = std::mem::take(&mut self.calls);
@@ -285,13 +294,16 @@ impl Events {
     }
 
     fn emit_item(&mut self, kind: &'static str, output_index: usize, item: &OutputItem, out: &mut BytesMut) {
-        self.emit(&Event { kind, output_index: Some(output_index), item: Some(item), ..Event::default() }, out);
+        self.emit(
+            &ResponseEvent { kind, output_index: Some(output_index), item: Some(item), ..ResponseEvent::default() },
+            out,
+        );
     }
 
     fn emit_response(
         &mut self,
         kind: &'static str,
-        status: Status<'_>,
+        status: ResponseStatus<'_>,
         output: &[OutputItem],
         usage: Option<UsageObject>,
         out: &mut BytesMut,
@@ -299,13 +311,13 @@ impl Events {
         if self.is_stream {
             let sequence_number = self.next_number();
             let response = ResponseObject::new(&self.context, status, output, usage);
-            write(&Event { kind, sequence_number, response: Some(&response), ..Event::default() }, out);
+            write(&ResponseEvent { kind, sequence_number, response: Some(&response), ..ResponseEvent::default() }, out);
         }
     }
 
-    fn emit(&mut self, event: &Event<'_>, out: &mut BytesMut) {
+    fn emit(&mut self, event: &ResponseEvent<'_>, out: &mut BytesMut) {
         if self.is_stream {
-            write(&Event { sequence_number: self.next_number(), ..*event }, out);
+            write(&ResponseEvent { sequence_number: self.next_number(), ..*event }, out);
         }
     }
 
@@ -316,7 +328,7 @@ impl Events {
     }
 }
 
-impl TranslateEvents for Events {
+impl TranslateEvents for ResponseEvents {
     fn push(&mut self, chat: &[u8], out: &mut BytesMut) -> Result<(), StreamError> {
         for payload in payloads(chat) {
             if payload.trim_ascii() == b"[DONE]" {
@@ -334,33 +346,38 @@ impl TranslateEvents for Events {
 
     fn fail(&mut self, error: ApiError, out: &mut BytesMut) {
         self.begin(out);
-        let error = super::in_own_words(error.rename_param(|param| renamed(param).map(str::to_owned)));
+        let error = super::reword_error(error.rename_param(|param| responses_field_name(param).map(str::to_owned)));
         let code = error.code().as_str();
         // SDKs throw the event `error`, and agents read the response.
         let json: Option<Box<RawValue>> = serde_json::from_str(&error.to_json())
             .ok()
             .and_then(|mut shape: serde_json::Map<String, serde_json::Value>| shape.remove("error"))
             .and_then(|error| serde_json::value::to_raw_value(&error).ok());
-        let event = Event { kind: "error", code: Some(code), message: Some(error.message()), ..Event::default() };
-        self.emit(&Event { error: json.as_deref(), ..event }, out);
+        let event = ResponseEvent {
+            kind: "error",
+            code: Some(code),
+            message: Some(error.message()),
+            ..ResponseEvent::default()
+        };
+        self.emit(&ResponseEvent { error: json.as_deref(), ..event }, out);
         let code = if error.status().is_server_error() { "server_error" } else { code };
         let object = ErrorObject { code, message: error.message().to_owned() };
         let output: Vec<_> = std::mem::take(&mut self.output).into_iter().flatten().collect();
         let usage = self.usage.map(|(usage, details)| UsageObject::new(&usage, &details));
-        self.emit_response("response.failed", Status::Failed(&object), &output, usage, out);
+        self.emit_response("response.failed", ResponseStatus::Failed(&object), &output, usage, out);
     }
 }
 
 /// Creates an event about the current part.
-fn in_part(open: &OpenItem) -> Event<'_> {
+fn in_part(open: &OpenItem) -> ResponseEvent<'_> {
     let index = Some(open.parts.len());
-    let (content_index, summary_index) = if open.words == Words::Summary { (None, index) } else { (index, None) };
-    Event {
+    let (content_index, summary_index) = if open.words == WordsKind::Summary { (None, index) } else { (index, None) };
+    ResponseEvent {
         item_id: Some(&open.id),
         output_index: Some(open.output_index),
         content_index,
         summary_index,
-        ..Event::default()
+        ..ResponseEvent::default()
     }
 }
 
@@ -368,7 +385,7 @@ fn object() -> Box<RawValue> {
     RawValue::from_string(r#""{}""#.to_owned()).unwrap_or_else(|_| empty())
 }
 
-fn write(event: &Event<'_>, out: &mut BytesMut) {
+fn write(event: &ResponseEvent<'_>, out: &mut BytesMut) {
     // A `Vec` is faster than `out` for many small pieces.
     let mut text = Vec::with_capacity(limits::USUAL_EVENT_BYTES);
     for part in ["event: ", event.kind, "\ndata: "] {

@@ -11,18 +11,18 @@ use serde_json::value::RawValue;
 use super::{
     super::{
         super::error::ApiError,
-        chat::{Arguments, Content, JsonString, Message, Part, SaidCall, Text},
+        chat::{AssistantToolCall, CallArguments, ChatMessage, ChatPart, ChatText, JsonString, MessageContent},
     },
-    content::{content_of, parts_of, texts_of},
-    request::part,
-    tools::{Tools, function_name},
-    warnings::Warnings,
+    content::{into_parts, parse_content, plain_texts},
+    request::parse_part_at,
+    tools::{FunctionTools, function_name},
+    warnings::LeftOutWarnings,
 };
 
 const PARAGRAPH: &str = "\n\n";
 
 #[derive(Debug, Deserialize)]
-struct Item<'b> {
+struct InputItem<'b> {
     #[serde(borrow, rename = "type")]
     kind: Option<JsonString<'b>>,
     #[serde(borrow)]
@@ -49,61 +49,61 @@ struct Item<'b> {
 
 /// The position of a message in the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum MessageSource {
     Instructions,
     /// The whole input, as a string.
     Input,
     Item(usize),
 }
 
-pub(super) struct Conversation<'a, 'b> {
-    tools: &'a mut Tools<'b>,
-    warnings: &'a mut Warnings,
-    messages: Vec<Message<'b>>,
-    places: Vec<Place>,
+pub(super) struct InputConversation<'a, 'b> {
+    tools: &'a mut FunctionTools<'b>,
+    warnings: &'a mut LeftOutWarnings,
+    messages: Vec<ChatMessage<'b>>,
+    places: Vec<MessageSource>,
     instructions: Vec<JsonString<'b>>,
-    instructed_at: Place,
+    instructed_at: MessageSource,
     thoughts: Option<String>,
     /// Images returned by tools. Tool messages can only hold text, so the images follow in a user message.
-    images: Vec<Part<'b>>,
+    images: Vec<ChatPart<'b>>,
 }
 
-impl<'a, 'b> Conversation<'a, 'b> {
-    pub(super) fn new(tools: &'a mut Tools<'b>, warnings: &'a mut Warnings) -> Self {
+impl<'a, 'b> InputConversation<'a, 'b> {
+    pub(super) fn new(tools: &'a mut FunctionTools<'b>, warnings: &'a mut LeftOutWarnings) -> Self {
         Self {
             tools,
             warnings,
             messages: Vec::new(),
             places: Vec::new(),
             instructions: Vec::new(),
-            instructed_at: Place::Instructions,
+            instructed_at: MessageSource::Instructions,
             thoughts: None,
             images: Vec::new(),
         }
     }
 
     /// Adds an instruction before any message.
-    pub(super) fn instruct(&mut self, text: JsonString<'b>) {
+    pub(super) fn add_instruction(&mut self, text: JsonString<'b>) {
         self.instructions.push(text);
     }
 
     pub(super) fn add_input(&mut self, input: &'b RawValue) -> Result<(), ApiError> {
-        if let Some(text) = JsonString::of(input) {
-            self.add_message("user", Content::Text(Text::AsSent(text)), Place::Input);
+        if let Some(text) = JsonString::from_raw(input) {
+            self.add_message("user", MessageContent::Text(ChatText::AsSent(text)), MessageSource::Input);
             return Ok(());
         }
         if !input.get().starts_with('[') {
             return Err(ApiError::invalid_type("input", "a string or an array of items"));
         }
-        let items: Vec<&RawValue> = part(input, || "input".to_owned())?;
+        let items: Vec<&RawValue> = parse_part_at(input, || "input".to_owned())?;
         for (index, item) in items.into_iter().enumerate() {
-            let item: Item<'b> = part(item, || format!("input[{index}]"))?;
+            let item: InputItem<'b> = parse_part_at(item, || format!("input[{index}]"))?;
             self.add_item(&item, index)?;
         }
         Ok(())
     }
 
-    fn add_item(&mut self, item: &Item<'b>, index: usize) -> Result<(), ApiError> {
+    fn add_item(&mut self, item: &InputItem<'b>, index: usize) -> Result<(), ApiError> {
         let kind = item.kind.map(JsonString::text);
         let kind = match (&kind, item.role) {
             (Some(kind), _) => &**kind,
@@ -114,16 +114,16 @@ impl<'a, 'b> Conversation<'a, 'b> {
             self.show_images();
         }
         match kind {
-            "message" => self.add_said(item, index),
+            "message" => self.add_message_item(item, index),
             "function_call" => {
-                let arguments = item.arguments.and_then(JsonString::of);
+                let arguments = item.arguments.and_then(JsonString::from_raw);
                 let arguments = arguments.ok_or_else(|| invalid(index, ".arguments", "a string"))?;
-                self.add_call(item, Text::AsSent(arguments), index)
+                self.add_call(item, ChatText::AsSent(arguments), index)
             }
             "custom_tool_call" => {
                 let input = item.input.ok_or_else(|| invalid(index, ".input", "a string"))?;
                 let arguments = serde_json::json!({ "input": input.text() }).to_string();
-                self.add_call(item, Text::Written(arguments.into()), index)
+                self.add_call(item, ChatText::Written(arguments.into()), index)
             }
             "function_call_output" | "custom_tool_call_output" => self.add_output(item, index),
             "reasoning" => self.add_thoughts(item, index),
@@ -136,7 +136,7 @@ impl<'a, 'b> Conversation<'a, 'b> {
                 format!("input[{index}].type"),
                 "only its author can read a compacted conversation: send the items, or a summary in plain text",
             )),
-            _ => match left_out(kind) {
+            _ => match left_out_item(kind) {
                 Some(kind) => {
                     self.warnings.add(kind);
                     Ok(())
@@ -146,29 +146,29 @@ impl<'a, 'b> Conversation<'a, 'b> {
         }
     }
 
-    fn add_said(&mut self, item: &Item<'b>, index: usize) -> Result<(), ApiError> {
+    fn add_message_item(&mut self, item: &InputItem<'b>, index: usize) -> Result<(), ApiError> {
         let place = || format!("input[{index}].content");
         let content = item.content.ok_or_else(|| ApiError::invalid_type(place(), "a string or an array of parts"))?;
-        let content = content_of(content, place)?;
+        let content = parse_content(content, place)?;
         let role = item.role.map(JsonString::text);
         match role.as_deref() {
             Some("assistant") => {
-                let turn = self.turn(index);
+                let turn = self.assistant_turn(index);
                 turn.content = Some(match (turn.content.take(), content) {
                     (None, content) => content,
                     (Some(said), more) => {
-                        Content::Parts([parts_of(said), parts_of(more)].into_iter().flatten().collect())
+                        MessageContent::Parts([into_parts(said), into_parts(more)].into_iter().flatten().collect())
                     }
                 });
             }
-            Some("system" | "developer") if self.messages.is_empty() && texts_of(&content).is_some() => {
+            Some("system" | "developer") if self.messages.is_empty() && plain_texts(&content).is_some() => {
                 if self.instructions.is_empty() {
-                    self.instructed_at = Place::Item(index);
+                    self.instructed_at = MessageSource::Item(index);
                 }
-                self.instructions.extend(texts_of(&content).into_iter().flatten());
+                self.instructions.extend(plain_texts(&content).into_iter().flatten());
             }
-            Some("system" | "developer") => self.add_message("system", content, Place::Item(index)),
-            Some("user") => self.add_message("user", content, Place::Item(index)),
+            Some("system" | "developer") => self.add_message("system", content, MessageSource::Item(index)),
+            Some("user") => self.add_message("user", content, MessageSource::Item(index)),
             _ => {
                 return Err(ApiError::invalid_value(
                     format!("input[{index}].role"),
@@ -179,51 +179,57 @@ impl<'a, 'b> Conversation<'a, 'b> {
         Ok(())
     }
 
-    fn add_call(&mut self, item: &Item<'b>, arguments: Text<'b>, index: usize) -> Result<(), ApiError> {
+    fn add_call(&mut self, item: &InputItem<'b>, arguments: ChatText<'b>, index: usize) -> Result<(), ApiError> {
         let id = item.call_id.ok_or_else(|| invalid(index, ".call_id", "a string"))?;
         let name = item.name.ok_or_else(|| invalid(index, ".name", "a string"))?;
         let namespace = item.namespace.map(JsonString::text);
         let name = function_name(namespace.as_deref(), &name.text());
         // A tool without parameters may be called with an empty string, which is not JSON.
-        let arguments = if arguments.is_empty() { Arguments::Json(None) } else { Arguments::Text(arguments) };
-        self.turn(index).tool_calls.push(SaidCall::new(id, Text::Written(name.into()), arguments));
+        let arguments = if arguments.is_empty() { CallArguments::Json(None) } else { CallArguments::Text(arguments) };
+        self.assistant_turn(index).tool_calls.push(AssistantToolCall::new(
+            id,
+            ChatText::Written(name.into()),
+            arguments,
+        ));
         Ok(())
     }
 
-    fn add_output(&mut self, item: &Item<'b>, index: usize) -> Result<(), ApiError> {
+    fn add_output(&mut self, item: &InputItem<'b>, index: usize) -> Result<(), ApiError> {
         let place = || format!("input[{index}].output");
         let id = item.call_id.ok_or_else(|| invalid(index, ".call_id", "a string"))?;
         let output = item.output.ok_or_else(|| ApiError::invalid_type(place(), "a string or an array of parts"))?;
-        let content = match content_of(output, place)? {
-            Content::Text(text) => Content::Text(text),
-            Content::Parts(parts) => {
+        let content = match parse_content(output, place)? {
+            MessageContent::Text(text) => MessageContent::Text(text),
+            MessageContent::Parts(parts) => {
                 let (mut texts, images): (Vec<_>, Vec<_>) =
-                    parts.into_iter().partition(|part| matches!(part, Part::Text { .. }));
+                    parts.into_iter().partition(|part| matches!(part, ChatPart::Text { .. }));
                 self.images.extend(images);
                 match (texts.pop(), texts.is_empty()) {
-                    (Some(Part::Text { text }), true) => Content::Text(text),
-                    (None, _) => Content::Text(Text::Written("".into())),
+                    (Some(ChatPart::Text { text }), true) => MessageContent::Text(text),
+                    (None, _) => MessageContent::Text(ChatText::Written("".into())),
                     (Some(last), _) => {
                         texts.push(last);
-                        Content::Parts(texts)
+                        MessageContent::Parts(texts)
                     }
                 }
             }
         };
-        self.messages.push(Message { tool_call_id: Some(id), ..Message::new("tool", content) });
-        self.places.push(Place::Item(index));
+        self.messages.push(ChatMessage { tool_call_id: Some(id), ..ChatMessage::new("tool", content) });
+        self.places.push(MessageSource::Item(index));
         Ok(())
     }
 
     /// Keeps the model's thoughts for the next message: the full text if present, otherwise the summary.
     /// `encrypted_content` can only be read by its author.
-    fn add_thoughts(&mut self, item: &Item<'b>, index: usize) -> Result<(), ApiError> {
+    fn add_thoughts(&mut self, item: &InputItem<'b>, index: usize) -> Result<(), ApiError> {
         for (name, value) in [("content", item.content), ("summary", item.summary)] {
             let Some(value) = value else { continue };
-            let content = content_of(value, || format!("input[{index}].{name}"))?;
-            let texts: Vec<_> = parts_of(content)
+            let content = parse_content(value, || format!("input[{index}].{name}"))?;
+            let texts: Vec<_> = into_parts(content)
                 .iter()
-                .filter_map(|part| if let Part::Text { text } = part { Some(text.text().into_owned()) } else { None })
+                .filter_map(
+                    |part| if let ChatPart::Text { text } = part { Some(text.text().into_owned()) } else { None },
+                )
                 .collect();
             let text = texts.join(PARAGRAPH);
             if !text.is_empty() {
@@ -235,28 +241,28 @@ impl<'a, 'b> Conversation<'a, 'b> {
     }
 
     /// Returns the message of the model's turn, which lasts until another role follows.
-    fn turn(&mut self, index: usize) -> &mut Message<'b> {
+    fn assistant_turn(&mut self, index: usize) -> &mut ChatMessage<'b> {
         let thoughts = self.thoughts.take();
         let goes_on = self.messages.last().is_some_and(|last| last.role == "assistant");
         if !goes_on {
-            self.messages.push(Message { role: "assistant", ..Message::default() });
-            self.places.push(Place::Item(index));
+            self.messages.push(ChatMessage { role: "assistant", ..ChatMessage::default() });
+            self.places.push(MessageSource::Item(index));
         }
         let at = self.messages.len() - 1;
         let turn = &mut self.messages[at];
         if let Some(thoughts) = thoughts {
             turn.reasoning_content = Some(match turn.reasoning_content.take() {
-                Some(before) => Text::Written([&*before.text(), &thoughts].concat().into()),
-                None => Text::Written(thoughts.into()),
+                Some(before) => ChatText::Written([&*before.text(), &thoughts].concat().into()),
+                None => ChatText::Written(thoughts.into()),
             });
         }
         turn
     }
 
-    fn add_message(&mut self, role: &'static str, content: Content<'b>, place: Place) {
+    fn add_message(&mut self, role: &'static str, content: MessageContent<'b>, place: MessageSource) {
         // Drops thoughts that no message of the model followed.
         self.thoughts = None;
-        self.messages.push(Message::new(role, content));
+        self.messages.push(ChatMessage::new(role, content));
         self.places.push(place);
     }
 
@@ -264,22 +270,22 @@ impl<'a, 'b> Conversation<'a, 'b> {
     fn show_images(&mut self) {
         if !self.images.is_empty() {
             let images = mem::take(&mut self.images);
-            let place = self.places.last().copied().unwrap_or(Place::Input);
-            self.add_message("user", Content::Parts(images), place);
+            let place = self.places.last().copied().unwrap_or(MessageSource::Input);
+            self.add_message("user", MessageContent::Parts(images), place);
         }
     }
 
-    pub(super) fn finish(mut self) -> (Vec<Message<'b>>, Vec<Place>) {
+    pub(super) fn finish(mut self) -> (Vec<ChatMessage<'b>>, Vec<MessageSource>) {
         self.show_images();
         let content = match &*self.instructions {
             [] => None,
-            [text] => Some(Text::AsSent(*text)),
+            [text] => Some(ChatText::AsSent(*text)),
             texts => {
-                Some(Text::Written(texts.iter().map(|text| text.text()).collect::<Vec<_>>().join(PARAGRAPH).into()))
+                Some(ChatText::Written(texts.iter().map(|text| text.text()).collect::<Vec<_>>().join(PARAGRAPH).into()))
             }
         };
         if let Some(content) = content {
-            self.messages.insert(0, Message::new("system", Content::Text(content)));
+            self.messages.insert(0, ChatMessage::new("system", MessageContent::Text(content)));
             self.places.insert(0, self.instructed_at);
         }
         (self.messages, self.places)
@@ -287,7 +293,7 @@ impl<'a, 'b> Conversation<'a, 'b> {
 }
 
 /// Returns our own static name for an item of a tool that runs at `OpenAI` or that chat completions cannot express.
-fn left_out(kind: &str) -> Option<&'static str> {
+fn left_out_item(kind: &str) -> Option<&'static str> {
     const ITEMS: [&str; 20] = [
         "apply_patch_call",
         "apply_patch_call_output",

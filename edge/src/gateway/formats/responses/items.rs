@@ -4,13 +4,13 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    super::chat::Pieces,
+    super::chat::TextAssembly,
     object::{ContentPart, OutputItem},
     tools::ClientTool,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Words {
+pub(super) enum WordsKind {
     Output,
     Refusal,
     Reasoning,
@@ -18,7 +18,7 @@ pub(super) enum Words {
     Summary,
 }
 
-impl Words {
+impl WordsKind {
     fn is_thought(self) -> bool {
         matches!(self, Self::Reasoning | Self::Summary)
     }
@@ -69,18 +69,18 @@ pub(super) struct OpenItem {
     pub(super) id: String,
     pub(super) output_index: usize,
     pub(super) parts: Vec<ContentPart>,
-    pub(super) words: Words,
-    pub(super) text: Pieces,
+    pub(super) words: WordsKind,
+    pub(super) text: TextAssembly,
 }
 
 impl OpenItem {
-    pub(super) fn new(words: Words, base: &str, output_index: usize) -> Self {
+    pub(super) fn new(words: WordsKind, base: &str, output_index: usize) -> Self {
         let prefix = if words.is_thought() { "rs" } else { "msg" };
         let id = format!("{prefix}_{base}{output_index:02x}");
-        Self { id, output_index, parts: Vec::new(), words, text: Pieces::default() }
+        Self { id, output_index, parts: Vec::new(), words, text: TextAssembly::default() }
     }
 
-    pub(super) fn takes(&self, words: Words) -> bool {
+    pub(super) fn accepts(&self, words: WordsKind) -> bool {
         self.words.is_thought() == words.is_thought()
     }
 
@@ -88,9 +88,11 @@ impl OpenItem {
     pub(super) fn to_item(&self, status: &'static str, parts: Vec<ContentPart>) -> OutputItem {
         let id = self.id.clone();
         match self.words {
-            Words::Reasoning => OutputItem::Reasoning { id, status, summary: Vec::new(), content: parts },
-            Words::Summary => OutputItem::Reasoning { id, status, summary: parts, content: Vec::new() },
-            Words::Output | Words::Refusal => OutputItem::Message { id, status, role: "assistant", content: parts },
+            WordsKind::Reasoning => OutputItem::Reasoning { id, status, summary: Vec::new(), content: parts },
+            WordsKind::Summary => OutputItem::Reasoning { id, status, summary: parts, content: Vec::new() },
+            WordsKind::Output | WordsKind::Refusal => {
+                OutputItem::Message { id, status, role: "assistant", content: parts }
+            }
         }
     }
 }
@@ -106,7 +108,7 @@ pub(super) struct OpenCall {
     /// The function's name, and the client's tool if that is more than the function.
     pub(super) name: String,
     pub(super) tool: Option<ClientTool>,
-    pub(super) arguments: Pieces,
+    pub(super) arguments: TextAssembly,
 }
 
 /// The arguments of the function that stands for a custom tool.
@@ -135,7 +137,7 @@ impl OpenCall {
     }
 
     /// Returns the arguments, or the input of a custom tool, as a JSON string.
-    pub(super) fn take_said(&mut self) -> Box<RawValue> {
+    pub(super) fn take_arguments(&mut self) -> Box<RawValue> {
         let arguments = std::mem::take(&mut self.arguments).into_json();
         if !self.is_custom() {
             return arguments;
@@ -148,5 +150,5 @@ impl OpenCall {
 }
 
 pub(super) fn empty() -> Box<RawValue> {
-    Pieces::default().into_json()
+    TextAssembly::default().into_json()
 }

@@ -19,7 +19,7 @@ mod warnings;
 use bytes::Bytes;
 use http::Response;
 
-pub(in crate::gateway) use self::{context::RequestContext, events::Events};
+pub(in crate::gateway) use self::{context::ResponsesContext, events::ResponseEvents};
 pub(super) use self::{events::whole, request::to_chat};
 use crate::gateway::error::ApiError;
 
@@ -28,11 +28,11 @@ pub(super) const HINTS: &[&str] =
     &["parallel_tool_calls", "prompt_cache_key", "reasoning_effort", "safety_identifier", "user", "verbosity"];
 
 pub(super) fn error(error: ApiError) -> Response<Bytes> {
-    in_own_words(error.rename_param(|param| context::renamed(param).map(str::to_owned))).into_response()
+    reword_error(error.rename_param(|param| context::responses_field_name(param).map(str::to_owned))).into_response()
 }
 
 /// Rewrites an error in the words of this format.
-pub(super) fn in_own_words(error: ApiError) -> ApiError {
+pub(super) fn reword_error(error: ApiError) -> ApiError {
     if !error.message().contains("max_tokens") {
         return error;
     }

@@ -1,10 +1,10 @@
 //! The serialized response, its items and its events.
 
-use domain::usage::Assumed;
+use domain::usage::AssumedKinds;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{super::super::meter::Usage, context::RequestContext, usage::UsageDetails};
+use super::{super::super::meter::TokenUsage, context::ResponsesContext, usage::UsageDetails};
 
 #[derive(Debug, Serialize)]
 pub(super) struct ResponseObject<'a> {
@@ -40,7 +40,7 @@ pub(super) struct ResponseObject<'a> {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Status<'a> {
+pub(super) enum ResponseStatus<'a> {
     InProgress,
     Completed,
     /// Ended early for this reason.
@@ -48,7 +48,7 @@ pub(super) enum Status<'a> {
     Failed(&'a ErrorObject),
 }
 
-impl Status<'_> {
+impl ResponseStatus<'_> {
     fn as_str(self) -> &'static str {
         match self {
             Self::InProgress => "in_progress",
@@ -72,8 +72,8 @@ pub(super) struct ErrorObject {
 
 impl<'a> ResponseObject<'a> {
     pub(super) fn new(
-        context: &'a RequestContext,
-        status: Status<'a>,
+        context: &'a ResponsesContext,
+        status: ResponseStatus<'a>,
         output: &'a [OutputItem],
         usage: Option<UsageObject>,
     ) -> Self {
@@ -87,9 +87,9 @@ impl<'a> ResponseObject<'a> {
             created_at: context.created_at,
             status: status.as_str(),
             background: false,
-            error: if let Status::Failed(error) = status { Some(error) } else { None },
+            error: if let ResponseStatus::Failed(error) = status { Some(error) } else { None },
             incomplete_details: match status {
-                Status::Incomplete(reason) => Some(IncompleteDetails { reason }),
+                ResponseStatus::Incomplete(reason) => Some(IncompleteDetails { reason }),
                 _ => None,
             },
             instructions: echo.instructions.as_deref(),
@@ -132,7 +132,7 @@ pub(super) struct UsageObject {
     cost_microeuros: Option<u64>,
     /// The kinds of tokens that were charged at the higher price because the provider did not report them.
     #[serde(skip_serializing_if = "Option::is_none")]
-    cost_assumed: Option<Assumed>,
+    cost_assumed: Option<AssumedKinds>,
 }
 
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -146,7 +146,7 @@ struct OutputDetails {
 }
 
 impl UsageObject {
-    pub(super) fn new(usage: &Usage, details: &UsageDetails) -> Self {
+    pub(super) fn new(usage: &TokenUsage, details: &UsageDetails) -> Self {
         let cached = details.prompt_tokens_details.and_then(|details| details.cached_tokens).unwrap_or(0);
         let reasoning = details.completion_tokens_details.and_then(|details| details.reasoning_tokens).unwrap_or(0);
         Self {
@@ -208,7 +208,7 @@ pub(super) enum ContentPart {
 
 /// An event of a stream. Fields that are `None` are omitted.
 #[derive(Debug, Default, Clone, Copy, Serialize)]
-pub(super) struct Event<'a> {
+pub(super) struct ResponseEvent<'a> {
     #[serde(rename = "type")]
     pub(super) kind: &'static str,
     pub(super) sequence_number: u64,

@@ -9,18 +9,18 @@ use serde_json::value::RawValue;
 use super::{
     super::{
         super::error::ApiError,
-        chat::{ChatBody, JsonSchema, JsonString, ResponseFormat, Text},
+        chat::{ChatBody, ChatText, JsonSchema, JsonString, ResponseFormat},
     },
-    RequestContext,
-    context::Echo,
-    input::Conversation,
-    tools::Tools,
-    warnings::Warnings,
+    ResponsesContext,
+    context::EchoedFields,
+    input::InputConversation,
+    tools::FunctionTools,
+    warnings::LeftOutWarnings,
 };
 use crate::limits;
 
 #[derive(Debug, Deserialize)]
-struct Request<'b> {
+struct ResponsesRequest<'b> {
     #[serde(borrow)]
     model: Option<&'b RawValue>,
     #[serde(borrow)]
@@ -70,13 +70,13 @@ struct Request<'b> {
 #[derive(Debug, Default, Deserialize)]
 struct TextOptions<'b> {
     #[serde(borrow)]
-    format: Option<Format<'b>>,
+    format: Option<TextFormat<'b>>,
     #[serde(borrow)]
     verbosity: Option<JsonString<'b>>,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]
-struct Format<'b> {
+struct TextFormat<'b> {
     #[serde(borrow, rename = "type")]
     kind: JsonString<'b>,
     #[serde(borrow)]
@@ -89,7 +89,7 @@ struct Format<'b> {
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Reasoning<'b> {
+struct ReasoningOptions<'b> {
     #[serde(borrow)]
     effort: Option<JsonString<'b>>,
     #[serde(borrow)]
@@ -98,12 +98,12 @@ struct Reasoning<'b> {
     generate_summary: Option<JsonString<'b>>,
 }
 
-pub(in crate::gateway::formats) fn to_chat(body: &[u8]) -> Result<(Vec<u8>, RequestContext), ApiError> {
+pub(in crate::gateway::formats) fn to_chat(body: &[u8]) -> Result<(Vec<u8>, ResponsesContext), ApiError> {
     let text = std::str::from_utf8(body).map_err(|_| ApiError::invalid_json("it is not UTF-8"))?;
-    let request: Request<'_> =
+    let request: ResponsesRequest<'_> =
         serde_json::from_str(text).map_err(|error| ApiError::invalid_json(&error.to_string()))?;
     refuse_stored(&request)?;
-    let mut warnings = Warnings::default();
+    let mut warnings = LeftOutWarnings::default();
     if request.store.is_some_and(|store| store.get() == "true") {
         warnings.add("store (nothing is stored)");
     }
@@ -111,35 +111,35 @@ pub(in crate::gateway::formats) fn to_chat(body: &[u8]) -> Result<(Vec<u8>, Requ
         warnings.add("top_logprobs");
     }
 
-    let mut tools = Tools::default();
+    let mut tools = FunctionTools::default();
     tools.add(request.tools, "tools", &mut warnings)?;
-    let mut conversation = Conversation::new(&mut tools, &mut warnings);
+    let mut conversation = InputConversation::new(&mut tools, &mut warnings);
     if let Some(instructions) = request.instructions {
-        conversation.instruct(string(instructions, "instructions")?);
+        conversation.add_instruction(require_string(instructions, "instructions")?);
     }
     let input = request.input.ok_or_else(|| ApiError::missing_parameter("input"))?;
     conversation.add_input(input)?;
     let (messages, places) = conversation.finish();
 
     let options: TextOptions<'_> = options(request.text, "text")?;
-    let reasoning: Reasoning<'_> = options_of_reasoning(request.reasoning)?;
+    let reasoning: ReasoningOptions<'_> = reasoning_options(request.reasoning)?;
     let tool_choice = tools.choose(request.tool_choice, &mut warnings)?;
     let parallel_tool_calls =
-        request.parallel_tool_calls.map(|value| boolean(value, "parallel_tool_calls")).transpose()?;
-    let echo = Echo {
+        request.parallel_tool_calls.map(|value| require_bool(value, "parallel_tool_calls")).transpose()?;
+    let echo = EchoedFields {
         model: request.model.map(ToOwned::to_owned),
-        instructions: Echo::short(request.instructions),
-        tools: Echo::short(request.tools),
-        tool_choice: Echo::short(request.tool_choice),
-        text: Echo::short(request.text),
-        reasoning: Echo::short(request.reasoning),
-        metadata: Echo::metadata(request.metadata)?,
-        max_output_tokens: Echo::short(request.max_output_tokens),
-        temperature: Echo::short(request.temperature),
-        top_p: Echo::short(request.top_p),
-        user: Echo::short(request.user),
-        safety_identifier: Echo::short(request.safety_identifier),
-        prompt_cache_key: Echo::short(request.prompt_cache_key),
+        instructions: EchoedFields::if_short(request.instructions),
+        tools: EchoedFields::if_short(request.tools),
+        tool_choice: EchoedFields::if_short(request.tool_choice),
+        text: EchoedFields::if_short(request.text),
+        reasoning: EchoedFields::if_short(request.reasoning),
+        metadata: EchoedFields::metadata(request.metadata)?,
+        max_output_tokens: EchoedFields::if_short(request.max_output_tokens),
+        temperature: EchoedFields::if_short(request.temperature),
+        top_p: EchoedFields::if_short(request.top_p),
+        user: EchoedFields::if_short(request.user),
+        safety_identifier: EchoedFields::if_short(request.safety_identifier),
+        prompt_cache_key: EchoedFields::if_short(request.prompt_cache_key),
         parallel_tool_calls: parallel_tool_calls.unwrap_or(true),
     };
     let (tools, flattened, tool_places) = tools.finish();
@@ -152,20 +152,26 @@ pub(in crate::gateway::formats) fn to_chat(body: &[u8]) -> Result<(Vec<u8>, Requ
         tools,
         response_format: options.format.map(response_format).transpose()?.flatten(),
         verbosity: options.verbosity,
-        reasoning_effort: reasoning.effort.map(Text::AsSent),
+        reasoning_effort: reasoning.effort.map(ChatText::AsSent),
         max_tokens: request.max_output_tokens,
         temperature: request.temperature,
         top_p: request.top_p,
-        user: request.user.map(|value| string(value, "user")).transpose()?,
-        safety_identifier: request.safety_identifier.map(|value| string(value, "safety_identifier")).transpose()?,
-        prompt_cache_key: request.prompt_cache_key.map(|value| string(value, "prompt_cache_key")).transpose()?,
+        user: request.user.map(|value| require_string(value, "user")).transpose()?,
+        safety_identifier: request
+            .safety_identifier
+            .map(|value| require_string(value, "safety_identifier"))
+            .transpose()?,
+        prompt_cache_key: request
+            .prompt_cache_key
+            .map(|value| require_string(value, "prompt_cache_key"))
+            .transpose()?,
         stream: request.stream,
         ..ChatBody::default()
     };
     // The output is usually about as long as the body. A buffer that grows is in memory twice.
     let mut out = Vec::with_capacity(body.len() + limits::ADDED_BYTES);
     serde_json::to_writer(&mut out, &chat).map_err(|error| ApiError::invalid_json(&error.to_string()))?;
-    let context = RequestContext {
+    let context = ResponsesContext {
         id: String::new(),
         created_at: 0,
         echo,
@@ -179,7 +185,7 @@ pub(in crate::gateway::formats) fn to_chat(body: &[u8]) -> Result<(Vec<u8>, Requ
 }
 
 /// Refuses fields that refer to something stored.
-fn refuse_stored(request: &Request<'_>) -> Result<(), ApiError> {
+fn refuse_stored(request: &ResponsesRequest<'_>) -> Result<(), ApiError> {
     let refused = [
         (
             "previous_response_id",
@@ -200,14 +206,14 @@ fn refuse_stored(request: &Request<'_>) -> Result<(), ApiError> {
     }
 }
 
-fn response_format(format: Format<'_>) -> Result<Option<ResponseFormat<'_>>, ApiError> {
+fn response_format(format: TextFormat<'_>) -> Result<Option<ResponseFormat<'_>>, ApiError> {
     match &*format.kind.text() {
         "text" => Ok(None),
         "json_object" => Ok(Some(ResponseFormat::JsonObject)),
         "json_schema" => {
             let name = format.name.ok_or_else(|| ApiError::missing_parameter("text.format.name"))?;
-            let Format { description, schema, strict, .. } = format;
-            let name = Text::AsSent(name);
+            let TextFormat { description, schema, strict, .. } = format;
+            let name = ChatText::AsSent(name);
             Ok(Some(ResponseFormat::JsonSchema { json_schema: JsonSchema { name, description, schema, strict } }))
         }
         _ => Err(ApiError::invalid_value(
@@ -218,22 +224,25 @@ fn response_format(format: Format<'_>) -> Result<Option<ResponseFormat<'_>>, Api
 }
 
 fn options<'b, T: Default + Deserialize<'b>>(value: Option<&'b RawValue>, name: &'static str) -> Result<T, ApiError> {
-    value.map_or_else(|| Ok(T::default()), |value| part(value, || name.to_owned()))
+    value.map_or_else(|| Ok(T::default()), |value| parse_part_at(value, || name.to_owned()))
 }
 
-fn options_of_reasoning(value: Option<&RawValue>) -> Result<Reasoning<'_>, ApiError> {
+fn reasoning_options(value: Option<&RawValue>) -> Result<ReasoningOptions<'_>, ApiError> {
     options(value, "reasoning")
 }
 
-fn string<'b>(value: &'b RawValue, name: &'static str) -> Result<JsonString<'b>, ApiError> {
-    JsonString::of(value).ok_or_else(|| ApiError::invalid_type(name, "a string"))
+fn require_string<'b>(value: &'b RawValue, name: &'static str) -> Result<JsonString<'b>, ApiError> {
+    JsonString::from_raw(value).ok_or_else(|| ApiError::invalid_type(name, "a string"))
 }
 
-fn boolean(value: &RawValue, name: &'static str) -> Result<bool, ApiError> {
+fn require_bool(value: &RawValue, name: &'static str) -> Result<bool, ApiError> {
     serde_json::from_str(value.get()).map_err(|_| ApiError::invalid_type(name, "a boolean"))
 }
 
-pub(super) fn part<'b, T: Deserialize<'b>>(value: &'b RawValue, place: impl Fn() -> String) -> Result<T, ApiError> {
+pub(super) fn parse_part_at<'b, T: Deserialize<'b>>(
+    value: &'b RawValue,
+    place: impl Fn() -> String,
+) -> Result<T, ApiError> {
     serde_json::from_str(value.get()).map_err(|error| {
         let error = error.to_string();
         // Dropped because the position is relative to the part.

@@ -12,10 +12,10 @@ use serde_json::value::RawValue;
 use super::{
     super::{
         super::error::ApiError,
-        chat::{Function, JsonString, Text, Tool, ToolChoice},
+        chat::{ChatText, ChatTool, FunctionDefinition, JsonString, ToolChoice},
     },
-    request::part,
-    warnings::Warnings,
+    request::parse_part_at,
+    warnings::LeftOutWarnings,
 };
 use crate::limits;
 
@@ -54,7 +54,7 @@ pub(super) struct ClientTool {
 }
 
 /// The client's tools by function name, where they are more than the function.
-pub(super) type Flattened = HashMap<String, ClientTool>;
+pub(super) type ToolsByFunction = HashMap<String, ClientTool>;
 
 #[derive(Debug, Deserialize)]
 struct SentTool<'b> {
@@ -96,49 +96,49 @@ struct SentChoice<'b> {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Tools<'b> {
-    functions: Vec<Tool<'b>>,
+pub(super) struct FunctionTools<'b> {
+    functions: Vec<ChatTool<'b>>,
     /// The path of each tool in the request.
     places: Vec<String>,
-    flattened: Flattened,
+    flattened: ToolsByFunction,
 }
 
-impl<'b> Tools<'b> {
+impl<'b> FunctionTools<'b> {
     pub(super) fn add(
         &mut self,
         value: Option<&'b RawValue>,
         place: &str,
-        warnings: &mut Warnings,
+        warnings: &mut LeftOutWarnings,
     ) -> Result<(), ApiError> {
-        self.add_of(None, value, place, warnings)
+        self.add_in_namespace(None, value, place, warnings)
     }
 
-    fn add_of(
+    fn add_in_namespace(
         &mut self,
         namespace: Option<&str>,
         value: Option<&'b RawValue>,
         place: &str,
-        warnings: &mut Warnings,
+        warnings: &mut LeftOutWarnings,
     ) -> Result<(), ApiError> {
         let Some(value) = value else { return Ok(()) };
-        let tools: Vec<&RawValue> = part(value, || place.to_owned())?;
+        let tools: Vec<&RawValue> = parse_part_at(value, || place.to_owned())?;
         for (index, tool) in tools.into_iter().enumerate() {
             let place = format!("{place}[{index}]");
-            let tool: SentTool<'_> = part(tool, || place.clone())?;
+            let tool: SentTool<'_> = parse_part_at(tool, || place.clone())?;
             match (&*tool.kind.text(), namespace) {
                 ("function" | "custom", _) => self.add_function(&tool, namespace, place)?,
                 ("namespace", None) => {
-                    let name = name_of(tool.name, &place)?;
-                    self.add_of(Some(&name), tool.tools, &format!("{place}.tools"), warnings)?;
+                    let name = require_name(tool.name, &place)?;
+                    self.add_in_namespace(Some(&name), tool.tools, &format!("{place}.tools"), warnings)?;
                 }
-                (kind, _) => warnings.add(hosted(kind)),
+                (kind, _) => warnings.add(hosted_tool_name(kind)),
             }
         }
         Ok(())
     }
 
     fn add_function(&mut self, tool: &SentTool<'b>, namespace: Option<&str>, place: String) -> Result<(), ApiError> {
-        let name = name_of(tool.name, &place)?;
+        let name = require_name(tool.name, &place)?;
         let is_custom = &*tool.kind.text() == "custom";
         let function_name = function_name(namespace, &name);
         if is_custom || namespace.is_some() {
@@ -146,16 +146,16 @@ impl<'b> Tools<'b> {
             self.flattened.insert(function_name.clone(), known);
         }
         let function = if is_custom {
-            Function {
+            FunctionDefinition {
                 name: function_name.into(),
                 description: Some(custom_description(tool)),
                 parameters: serde_json::from_str(CUSTOM_PARAMETERS).ok(),
                 strict: None,
             }
         } else {
-            Function {
+            FunctionDefinition {
                 name: function_name.into(),
-                description: tool.description.map(Text::AsSent),
+                description: tool.description.map(ChatText::AsSent),
                 parameters: tool.parameters,
                 strict: tool.strict.filter(|strict| *strict),
             }
@@ -169,16 +169,16 @@ impl<'b> Tools<'b> {
     pub(super) fn choose(
         &mut self,
         choice: Option<&RawValue>,
-        warnings: &mut Warnings,
+        warnings: &mut LeftOutWarnings,
     ) -> Result<Option<ToolChoice<'b>>, ApiError> {
         let Some(choice) = choice else { return Ok(None) };
-        if let Some(mode) = JsonString::of(choice) {
-            return Ok(Some(ToolChoice::Mode(mode_of(&mode.text(), "tool_choice")?)));
+        if let Some(mode) = JsonString::from_raw(choice) {
+            return Ok(Some(ToolChoice::Mode(parse_mode(&mode.text(), "tool_choice")?)));
         }
-        let choice: SentChoice<'_> = part(choice, || "tool_choice".to_owned())?;
+        let choice: SentChoice<'_> = parse_part_at(choice, || "tool_choice".to_owned())?;
         if &*choice.kind.text() == "allowed_tools" {
-            let mode = choice.mode.map_or(Ok("auto"), |mode| mode_of(&mode.text(), "tool_choice.mode"))?;
-            let allowed: Vec<String> = choice.tools.unwrap_or_default().iter().filter_map(chosen).collect();
+            let mode = choice.mode.map_or(Ok("auto"), |mode| parse_mode(&mode.text(), "tool_choice.mode"))?;
+            let allowed: Vec<String> = choice.tools.unwrap_or_default().iter().filter_map(chosen_function).collect();
             let (functions, places) = std::mem::take(&mut self.functions)
                 .into_iter()
                 .zip(std::mem::take(&mut self.places))
@@ -187,14 +187,14 @@ impl<'b> Tools<'b> {
             (self.functions, self.places) = (functions, places);
             return Ok(Some(ToolChoice::Mode(mode)));
         }
-        let Some(name) = chosen(&choice) else {
-            warnings.add(hosted(&choice.kind.text()));
+        let Some(name) = chosen_function(&choice) else {
+            warnings.add(hosted_tool_name(&choice.kind.text()));
             return Ok(None);
         };
         Ok(Some(ToolChoice::function(name.into())))
     }
 
-    pub(super) fn finish(self) -> (Vec<Tool<'b>>, Flattened, Vec<String>) {
+    pub(super) fn finish(self) -> (Vec<ChatTool<'b>>, ToolsByFunction, Vec<String>) {
         (self.functions, self.flattened, self.places)
     }
 }
@@ -207,7 +207,7 @@ pub(super) fn function_name(namespace: Option<&str>, name: &str) -> String {
     if namespace.is_empty() { name.to_owned() } else { [&namespace, SEPARATOR, name].concat() }
 }
 
-fn chosen(choice: &SentChoice<'_>) -> Option<String> {
+fn chosen_function(choice: &SentChoice<'_>) -> Option<String> {
     let namespace = choice.namespace.map(JsonString::text);
     match &*choice.kind.text() {
         "function" | "custom" => Some(function_name(namespace.as_deref(), &choice.name?.text())),
@@ -215,29 +215,29 @@ fn chosen(choice: &SentChoice<'_>) -> Option<String> {
     }
 }
 
-fn mode_of(mode: &str, place: &'static str) -> Result<&'static str, ApiError> {
+fn parse_mode(mode: &str, place: &'static str) -> Result<&'static str, ApiError> {
     let modes = ["auto", "none", "required"];
     let mode = modes.into_iter().find(|known| *known == mode);
     mode.ok_or_else(|| ApiError::invalid_value(place, "only \"auto\", \"none\" and \"required\" are taken"))
 }
 
-fn name_of(name: Option<JsonString<'_>>, place: &str) -> Result<String, ApiError> {
+fn require_name(name: Option<JsonString<'_>>, place: &str) -> Result<String, ApiError> {
     let name = name.map(|name| name.text().into_owned()).filter(|name| !name.is_empty());
     name.ok_or_else(|| ApiError::invalid_type(format!("{place}.name"), "a name"))
 }
 
 /// Returns the description of a custom tool, with the grammar of its input.
-fn custom_description<'b>(tool: &SentTool<'b>) -> Text<'b> {
+fn custom_description<'b>(tool: &SentTool<'b>) -> ChatText<'b> {
     let description = tool.description.map(JsonString::text).unwrap_or_default();
     let format = tool.format.as_ref().and_then(|format| Some((format.definition?, format.syntax)));
     let Some((definition, syntax)) = format else {
-        return tool.description.map_or_else(|| Text::Written("".into()), Text::AsSent);
+        return tool.description.map_or_else(|| ChatText::Written("".into()), ChatText::AsSent);
     };
     let syntax = syntax.map(JsonString::text).unwrap_or_default();
-    Text::Written(format!("{description}\n\n`input` follows this {syntax} grammar:\n{}", definition.text()).into())
+    ChatText::Written(format!("{description}\n\n`input` follows this {syntax} grammar:\n{}", definition.text()).into())
 }
 
 /// Returns our own static name for something that is left out.
-pub(super) fn hosted(kind: &str) -> &'static str {
+pub(super) fn hosted_tool_name(kind: &str) -> &'static str {
     HOSTED.into_iter().find(|known| *known == kind).unwrap_or("a tool of a kind that is unknown here")
 }

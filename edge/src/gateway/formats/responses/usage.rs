@@ -1,6 +1,6 @@
 //! The details of a usage report that a response reports under other names.
 
-use domain::usage::Assumed;
+use domain::usage::AssumedKinds;
 use serde::Deserialize;
 
 /// The fields of a chat completion's `usage` other than its totals.
@@ -15,7 +15,7 @@ pub(super) struct UsageDetails {
     #[serde(default)]
     pub(super) cost_microeuros: Option<u64>,
     #[serde(default)]
-    pub(super) cost_assumed: Option<Assumed>,
+    pub(super) cost_assumed: Option<AssumedKinds>,
 }
 
 #[derive(Debug, Default, Clone, Copy, Deserialize)]

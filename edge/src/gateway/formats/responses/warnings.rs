@@ -6,9 +6,9 @@ use crate::limits;
 
 /// The list of what was left out: each item once, and at most [`limits::WARNING_BYTES`] in total.
 #[derive(Debug, Default)]
-pub(super) struct Warnings(String);
+pub(super) struct LeftOutWarnings(String);
 
-impl Warnings {
+impl LeftOutWarnings {
     /// Adds an item, which is a string of our own.
     pub(super) fn add(&mut self, what: &'static str) {
         let is_known = self.0.split("; ").any(|known| known == what);

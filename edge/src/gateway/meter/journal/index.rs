@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use domain::CompletionId;
 
-use super::{AbandonedCompletion, Record};
+use super::{AbandonedCompletion, JournalRecord};
 
 /// The completions of a journal and how each ended.
 ///
@@ -12,13 +12,13 @@ use super::{AbandonedCompletion, Record};
 /// takes some hundred bytes per completion, where a row would take several times as much.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(in crate::gateway::meter) struct JournalIndex {
-    ends: BTreeMap<CompletionId, End>,
+    ends: BTreeMap<CompletionId, CompletionEnd>,
     /// The dead edges whose journals this one's edge had adopted.
     adopted: BTreeSet<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+enum CompletionEnd {
     /// The end is not recorded.
     Unknown,
     Estimated,
@@ -27,20 +27,20 @@ enum End {
 }
 
 impl JournalIndex {
-    pub(in crate::gateway::meter) fn apply(&mut self, record: Record) {
+    pub(in crate::gateway::meter) fn apply(&mut self, record: JournalRecord) {
         match record {
-            Record::Open(row) => _ = self.ends.entry(row.id).or_insert(End::Unknown),
-            Record::Ended(row) => {
-                let end = if row.is_estimated() { End::Estimated } else { End::Known };
+            JournalRecord::Open(row) => _ = self.ends.entry(row.id).or_insert(CompletionEnd::Unknown),
+            JournalRecord::Ended(row) => {
+                let end = if row.is_estimated() { CompletionEnd::Estimated } else { CompletionEnd::Known };
                 self.ends.insert(row.id, end);
             }
-            Record::Released(id) => {
+            JournalRecord::Released(id) => {
                 if let Some(end) = self.ends.get_mut(&id) {
-                    *end = End::Released;
+                    *end = CompletionEnd::Released;
                 }
             }
-            Record::Unused(row) => _ = self.ends.insert(row.id, End::Released),
-            Record::Adopted(edge) => _ = self.adopted.insert(edge),
+            JournalRecord::Unused(row) => _ = self.ends.insert(row.id, CompletionEnd::Released),
+            JournalRecord::Adopted(edge) => _ = self.adopted.insert(edge),
         }
     }
 
@@ -50,7 +50,7 @@ impl JournalIndex {
 
     /// Returns the number of completions whose usage is only estimated.
     pub(in crate::gateway::meter) fn estimated(&self) -> usize {
-        self.ends.values().filter(|end| matches!(end, End::Unknown | End::Estimated)).count()
+        self.ends.values().filter(|end| matches!(end, CompletionEnd::Unknown | CompletionEnd::Estimated)).count()
     }
 
     pub(in crate::gateway::meter) fn contains(&self, id: &CompletionId) -> bool {
@@ -69,8 +69,8 @@ impl JournalIndex {
     /// usage.
     pub(in crate::gateway::meter) fn complete(&self, found: AbandonedCompletion) -> Option<AbandonedCompletion> {
         match self.ends.get(&found.row.id) {
-            Some(End::Released) => Some(AbandonedCompletion { has_ended: true, is_released: true, ..found }),
-            Some(End::Estimated | End::Known) if !found.has_ended => None,
+            Some(CompletionEnd::Released) => Some(AbandonedCompletion { has_ended: true, is_released: true, ..found }),
+            Some(CompletionEnd::Estimated | CompletionEnd::Known) if !found.has_ended => None,
             _ => Some(found),
         }
     }

@@ -1,19 +1,19 @@
 use std::{fs, path::Path};
 
-use domain::usage::{Certainty, Microcents};
+use domain::usage::{Microcents, UsageCertainty};
 
 use super::{super::fixtures::row, *};
 
 const DATABASE: &str = "postgres://svc:secret@db.example/svc";
 
-fn journal(folder: &Path, edge: &str, database: &str) -> Journal {
+fn journal(folder: &Path, edge: &str, database: &str) -> UsageJournal {
     let journal = super::open(folder.to_owned(), edge, DATABASE);
     journal.set_scope(database.to_owned());
     journal
 }
 
-fn take_over(journal: &Journal) -> Option<Completions> {
-    journal.take_over(Completions::apply).unwrap().map(|abandoned| abandoned.contents)
+fn take_over(journal: &UsageJournal) -> Option<JournaledCompletions> {
+    journal.take_over(JournaledCompletions::apply).unwrap().map(|abandoned| abandoned.contents)
 }
 
 fn completion(row: UsageRow, has_ended: bool, is_released: bool) -> (CompletionId, AbandonedCompletion) {
@@ -26,17 +26,17 @@ fn the_last_record_of_a_completion_counts() {
     let (open, ended, released) = (row(10), row(20), row(30));
     let dead = journal(folder.path(), "a", "this");
     for row in [&open, &ended, &released] {
-        dead.append(&RecordRef::Open(row)).unwrap();
+        dead.append(&JournalRecordRef::Open(row)).unwrap();
     }
-    let ended = UsageRow { completion: 2, certainty: Certainty::Reported, ..ended };
-    dead.append(&RecordRef::Ended(&ended)).unwrap();
-    dead.append(&RecordRef::Released(&released.id)).unwrap();
+    let ended = UsageRow { completion: 2, certainty: UsageCertainty::Reported, ..ended };
+    dead.append(&JournalRecordRef::Ended(&ended)).unwrap();
+    dead.append(&JournalRecordRef::Released(&released.id)).unwrap();
     drop(dead);
 
     assert!(take_over(&journal(folder.path(), "b", "another")).is_none(), "the journal is of another database");
     let completions = take_over(&journal(folder.path(), "c", "this")).unwrap();
     let expected = [completion(open, false, false), completion(ended, true, false), completion(released, true, true)];
-    assert_eq!(completions, Completions(expected.into()));
+    assert_eq!(completions, JournaledCompletions(expected.into()));
 }
 
 #[test]
@@ -44,10 +44,10 @@ fn a_damaged_end_leaves_what_was_reserved_and_a_copy_is_the_same_journal() {
     let folder = tempfile::tempdir().unwrap();
     let (first, second) = (row(10), row(20));
     let dead = journal(folder.path(), "a", "this");
-    let end = |row: &UsageRow| UsageRow { completion: 2, certainty: Certainty::Reported, ..row.clone() };
+    let end = |row: &UsageRow| UsageRow { completion: 2, certainty: UsageCertainty::Reported, ..row.clone() };
     for row in [&first, &second] {
-        dead.append(&RecordRef::Open(row)).unwrap();
-        dead.append(&RecordRef::Ended(&end(row))).unwrap();
+        dead.append(&JournalRecordRef::Open(row)).unwrap();
+        dead.append(&JournalRecordRef::Ended(&end(row))).unwrap();
     }
     drop(dead);
     let path = folder.path().join("a-00000000.usage");
@@ -56,22 +56,26 @@ fn a_damaged_end_leaves_what_was_reserved_and_a_copy_is_the_same_journal() {
     fs::write(&path, text.replacen("\"completion\":2", "\"completion\":9", 1)).unwrap();
     fs::copy(&path, folder.path().join("copy-00000000.usage")).unwrap();
     let heir = journal(folder.path(), "b", "this");
-    let abandoned = heir.take_over(Completions::apply).unwrap().unwrap();
+    let abandoned = heir.take_over(JournaledCompletions::apply).unwrap().unwrap();
     let expected = [completion(first.clone(), false, false), completion(end(&second), true, false)];
-    assert_eq!(abandoned.contents, Completions(expected.into()));
+    assert_eq!(abandoned.contents, JournaledCompletions(expected.into()));
     assert_eq!((abandoned.owner.as_str(), abandoned.is_complete), ("a", false));
-    assert!(heir.take_over(Completions::apply).unwrap().is_none(), "the copy waits for the other one");
+    assert!(heir.take_over(JournaledCompletions::apply).unwrap().is_none(), "the copy waits for the other one");
     abandoned.delete();
-    assert_eq!(heir.take_over(Completions::apply).unwrap().unwrap().owner, "a");
+    assert_eq!(heir.take_over(JournaledCompletions::apply).unwrap().unwrap().owner, "a");
 }
 
 #[test]
 fn what_a_segment_has_is_completed_by_what_the_others_say() {
     let (open, ended, released, unused) = (row(10), row(20), row(30), row(40));
-    let end = UsageRow { completion: 2, certainty: Certainty::Reported, ..ended.clone() };
+    let end = UsageRow { completion: 2, certainty: UsageCertainty::Reported, ..ended.clone() };
     let segments = [
-        [&open, &ended, &released].map(|row| Record::Open(row.clone())),
-        [Record::Ended(end.clone()), Record::Released(released.id.clone()), Record::Unused(unused.clone())],
+        [&open, &ended, &released].map(|row| JournalRecord::Open(row.clone())),
+        [
+            JournalRecord::Ended(end.clone()),
+            JournalRecord::Released(released.id.clone()),
+            JournalRecord::Unused(unused.clone()),
+        ],
     ];
     let (mut index, mut found) = (JournalIndex::default(), Vec::new());
     for records in segments.clone() {
@@ -80,7 +84,7 @@ fn what_a_segment_has_is_completed_by_what_the_others_say() {
         }
     }
     for records in segments {
-        let mut completions = Completions::default();
+        let mut completions = JournaledCompletions::default();
         for record in records {
             completions.apply(record);
         }
@@ -119,10 +123,10 @@ fn a_journal_of_the_previous_version_is_read_and_written_alike() {
     assert_eq!((completion.row.prompt, completion.row.completion, completion.is_released), (3, 4, false));
 
     let journal = journal(&folder.path().join("new"), "a", "Mr9ijspmS1TGuXOw");
-    let certainty = Certainty::Reserved;
+    let certainty = UsageCertainty::Reserved;
     let open = UsageRow { prompt: 1, completion: 10, certainty, cost: Microcents(1), ..completion.row.clone() };
-    journal.append(&RecordRef::Open(&open)).unwrap();
-    journal.append(&RecordRef::Ended(&completion.row)).unwrap();
+    journal.append(&JournalRecordRef::Open(&open)).unwrap();
+    journal.append(&JournalRecordRef::Ended(&completion.row)).unwrap();
     let written = fs::read_to_string(folder.path().join("new/a-00000000.usage")).unwrap();
     // The previous version skips the lines that are not records.
     let is_known = |line: &&str| !["{\"boot\"", "{\"owner\"", "{\"seal\""].iter().any(|head| line.starts_with(head));

@@ -4,15 +4,15 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use domain::{CompletionId, usage::UsageRow};
 
-use super::{Ledger, State, Status};
+use super::{CompletionLedger, EntryStatus, LedgerState};
 use crate::{
-    gateway::meter::journal::{AbandonedCompletion, Completions, JournalIndex, RecordRef},
+    gateway::meter::journal::{AbandonedCompletion, JournalIndex, JournalRecordRef, JournaledCompletions},
     limits,
     spool::SegmentId,
 };
 
 /// An adopted journal of a dead edge, until Postgres knows that it is settled.
-pub(super) struct Adoption {
+pub(super) struct SettlingEdges {
     /// The edge and those whose journals it had adopted, each with the segment of our journal that records it.
     edges: Vec<(String, Option<SegmentId>)>,
     /// Its unsettled completions. The last one was in the ledger when last checked.
@@ -26,7 +26,7 @@ pub(in crate::gateway::meter) struct AdoptedJournal {
     pub(in crate::gateway::meter) index: JournalIndex,
 }
 
-impl Ledger {
+impl CompletionLedger {
     /// Enters a completion of a dead edge as ended, unless it is already in the ledger. Returns whether the journal has
     /// its end; see [`is_safe`](Self::is_safe).
     ///
@@ -42,7 +42,7 @@ impl Ledger {
         } else {
             // Only its end is journaled: if we were killed in between, we would leave less than the dead edge did.
             self.admit(completion.row.clone());
-            self.end_with(id, UsageRow::set_unheard, false);
+            self.end_with(id, UsageRow::charge_lost, false);
         }
         self.is_safe(id)
     }
@@ -53,7 +53,7 @@ impl Ledger {
     }
 
     /// Enters those of `completions` that have ended, so that they are written to Postgres again. Returns their number.
-    pub(in crate::gateway::meter) fn readopt(&self, completions: &Completions) -> usize {
+    pub(in crate::gateway::meter) fn readopt(&self, completions: &JournaledCompletions) -> usize {
         // Pending completions are in the ledger of the edge that runs them.
         let ended = completions.iter().filter(|completion| completion.has_ended && !self.contains(&completion.row.id));
         ended.inspect(|completion| _ = self.adopt(completion)).count()
@@ -73,14 +73,14 @@ impl Ledger {
             return;
         }
         let note = |edge: String| {
-            let segment = self.journal.append(&RecordRef::Adopted(&edge));
+            let segment = self.journal.append(&JournalRecordRef::Adopted(&edge));
             (edge, segment)
         };
         let edges = edges.into_iter().map(note).collect();
         let uncompared = (!is_compared).then(|| journal.clone());
         let mut state = self.state();
         let left = journal.index.ids().filter(|id| state.entries.contains_key(id)).cloned().collect();
-        state.adoptions.push(Adoption { edges, left, uncompared });
+        state.adoptions.push(SettlingEdges { edges, left, uncompared });
     }
 
     pub(in crate::gateway::meter) fn uncompared_journals(&self) -> Vec<Arc<AdoptedJournal>> {
@@ -97,8 +97,8 @@ impl Ledger {
     /// Returns at most `limit` dead edges of which everything is settled.
     pub(in crate::gateway::meter) fn settled_edges(&self, limit: usize) -> Vec<String> {
         let mut state = self.state();
-        let State { entries, adoptions, .. } = &mut *state;
-        for Adoption { left, .. } in adoptions.iter_mut() {
+        let LedgerState { entries, adoptions, .. } = &mut *state;
+        for SettlingEdges { left, .. } in adoptions.iter_mut() {
             while left.pop_if(|id| !entries.contains_key(id)).is_some() {}
         }
         let settled = adoptions.iter().filter(|adoption| adoption.left.is_empty() && adoption.uncompared.is_none());
@@ -129,7 +129,7 @@ impl Ledger {
     /// killed between two, the completion would be charged.
     fn enter_unused(&self, row: &UsageRow) {
         self.admit(row.clone());
-        let segment = self.journal.append(&RecordRef::Unused(row));
+        let segment = self.journal.append(&JournalRecordRef::Unused(row));
         self.end_unused(&row.id, 1, segment);
     }
 
@@ -138,8 +138,8 @@ impl Ledger {
         let mut state = self.state();
         let state = &mut *state;
         for (id, entry) in &mut state.entries {
-            if entry.status == Status::Written {
-                entry.status = Status::Ended;
+            if entry.status == EntryStatus::Written {
+                entry.status = EntryStatus::Ended;
                 state.to_write.push_back(id.clone());
             }
         }

@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use domain::{CompletionId, usage::UsageRow};
-use live::budgets::Release;
+use live::budgets::ReleaseOutcome;
 use tokio::time::timeout;
 
-use super::{Entry, Ledger, State, Status};
+use super::{CompletionLedger, EntryStatus, LedgerEntry, LedgerState};
 use crate::limits;
 
 /// The pause before a release is retried.
@@ -14,13 +14,13 @@ const UNCERTAIN_RELEASE_PAUSE: Duration = Duration::from_secs(2);
 
 /// A report of a completion's usage to Redis.
 #[derive(Debug, Clone)]
-pub(in crate::gateway::meter) struct Report {
+pub(in crate::gateway::meter) struct RedisReport {
     pub(in crate::gateway::meter) row: UsageRow,
     /// Whether Redis must reopen the completion if it is not open there.
     pub(in crate::gateway::meter) is_lost: bool,
 }
 
-impl Ledger {
+impl CompletionLedger {
     pub(in crate::gateway::meter) fn ended(&self) -> u64 {
         self.state().ended
     }
@@ -34,7 +34,7 @@ impl Ledger {
         *self.reported.borrow()
     }
 
-    /// Waits up to [`limits::TELL_WAIT`] until all completions that have ended by now are reported to Redis. Returns
+    /// Waits up to [`limits::REPORT_WAIT`] until all completions that have ended by now are reported to Redis. Returns
     /// whether some were unreported when `reported` was read, in which case Redis's later answers may be outdated.
     pub(in crate::gateway::meter) async fn wait_until_reported(&self, reported: u64) -> bool {
         let ended = self.ended();
@@ -43,7 +43,7 @@ impl Ledger {
         }
         self.is_urgent.notify_one();
         let mut reported = self.reported.subscribe();
-        let _ = timeout(limits::TELL_WAIT, reported.wait_for(|reported| *reported >= ended)).await;
+        let _ = timeout(limits::REPORT_WAIT, reported.wait_for(|reported| *reported >= ended)).await;
         true
     }
 
@@ -57,7 +57,7 @@ impl Ledger {
     /// Queues a new report for every completion that Redis may have lost.
     pub(in crate::gateway::meter) fn report_all(&self) {
         let mut state = self.state();
-        let State { entries, to_revalue, .. } = &mut *state;
+        let LedgerState { entries, to_revalue, .. } = &mut *state;
         to_revalue.clear();
         for entry in entries.values_mut() {
             entry.is_to_revalue = entry.status.is_reported() && !entry.row.is_unused();
@@ -72,7 +72,7 @@ impl Ledger {
 
     /// Takes the next completions to report to Redis. Each must be returned through
     /// [`finish_revalue`](Self::finish_revalue).
-    pub(in crate::gateway::meter) fn take_to_revalue(&self, limit: usize) -> Vec<Report> {
+    pub(in crate::gateway::meter) fn take_to_revalue(&self, limit: usize) -> Vec<RedisReport> {
         let mut state = self.state();
         let mut reports = Vec::new();
         for _ in 0..state.to_revalue.len() {
@@ -88,7 +88,7 @@ impl Ledger {
                     entry.is_to_revalue = false;
                     entry.is_being_revalued = true;
                     let is_lost = std::mem::take(&mut entry.is_lost);
-                    reports.push(Report { row: entry.row.clone(), is_lost });
+                    reports.push(RedisReport { row: entry.row.clone(), is_lost });
                 }
                 None => {}
             }
@@ -96,7 +96,7 @@ impl Ledger {
         reports
     }
 
-    pub(in crate::gateway::meter) fn finish_revalue(&self, report: &Report, has_succeeded: bool) {
+    pub(in crate::gateway::meter) fn finish_revalue(&self, report: &RedisReport, has_succeeded: bool) {
         let mut state = self.state();
         let Some(entry) = state.entries.get_mut(&report.row.id) else { return };
         entry.is_being_revalued = false;
@@ -133,24 +133,26 @@ impl Ledger {
     /// row, which must be corrected to zero usage; spares are never settled by others. A correction is also needed if
     /// the journal could not take the end, or has it in another segment than the start: segments are not removed in
     /// order, so if this edge dies, the rest of its journal might suggest that the completion was never released.
-    pub(in crate::gateway::meter) fn finish_release(&self, id: &CompletionId, outcome: Option<Release>) {
+    pub(in crate::gateway::meter) fn finish_release(&self, id: &CompletionId, outcome: Option<ReleaseOutcome>) {
         let mut state = self.state();
-        let Some(entry @ Entry { status: Status::Released(_), .. }) = state.entries.get_mut(id) else { return };
+        let Some(entry @ LedgerEntry { status: EntryStatus::Released(_), .. }) = state.entries.get_mut(id) else {
+            return;
+        };
         let is_spare = entry.row.is_spare();
         let [beginning, end] = entry.segments;
         let is_kept_whole = beginning.is_none() || beginning == end;
         match (outcome, entry.status) {
-            (Some(Release::Missing), Status::Released(..=1)) if !is_spare => state.write_unused(id),
-            (Some(Release::Released), _) if !is_kept_whole => state.write_unused(id),
-            (Some(Release::Released), _) | (Some(Release::Missing), Status::Released(..=1)) => {
+            (Some(ReleaseOutcome::Missing), EntryStatus::Released(..=1)) if !is_spare => state.write_unused(id),
+            (Some(ReleaseOutcome::Released), _) if !is_kept_whole => state.write_unused(id),
+            (Some(ReleaseOutcome::Released), _) | (Some(ReleaseOutcome::Missing), EntryStatus::Released(..=1)) => {
                 if let Some(entry) = state.entries.remove(id) {
                     drop(state);
                     self.journal.release(entry.segments.into_iter().flatten());
                 }
             }
-            (outcome, Status::Released(left)) => {
-                let left = left - u8::from(outcome == Some(Release::Missing));
-                entry.status = Status::Released(left);
+            (outcome, EntryStatus::Released(left)) => {
+                let left = left - u8::from(outcome == Some(ReleaseOutcome::Missing));
+                entry.status = EntryStatus::Released(left);
                 state.to_release.push_back((id.clone(), Instant::now() + UNCERTAIN_RELEASE_PAUSE));
             }
             _ => {}

@@ -1,13 +1,13 @@
 use std::{collections::BTreeSet, sync::Arc};
 
-use domain::usage::{Certainty, LikelyUsage, Microcents};
-use live::budgets::Release;
+use domain::usage::{LikelyUsage, Microcents, UsageCertainty};
+use live::budgets::ReleaseOutcome;
 use tempfile::TempDir;
 
 use super::{
     super::{
         fixtures::row,
-        journal::{self, AbandonedCompletion, Completions, JournalIndex, Record},
+        journal::{self, AbandonedCompletion, JournalIndex, JournalRecord, JournaledCompletions},
         reservation::PendingAdmission,
     },
     *,
@@ -17,11 +17,11 @@ mod adoption;
 
 const DATABASE: &str = "postgres://db.example/svc";
 
-fn ledger() -> (Ledger, TempDir) {
+fn ledger() -> (CompletionLedger, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let journal = journal::open(folder.path().to_owned(), "edge", DATABASE);
     journal.set_scope("this".to_owned());
-    (Ledger::new(journal), folder)
+    (CompletionLedger::new(journal), folder)
 }
 
 fn ids(rows: &[UsageRow]) -> Vec<&CompletionId> {
@@ -32,12 +32,12 @@ fn ids(rows: &[UsageRow]) -> Vec<&CompletionId> {
 fn an_admission_that_is_dropped_undecided_is_released() {
     let (ledger, _folder) = ledger();
     let (dropped, spare, decided) = (row(300), row(300), row(300));
-    drop(PendingAdmission::of(&ledger, &dropped, std::slice::from_ref(&spare)));
-    PendingAdmission::of(&ledger, &decided, &[]).decided();
+    drop(PendingAdmission::new(&ledger, &dropped, std::slice::from_ref(&spare)));
+    PendingAdmission::new(&ledger, &decided, &[]).mark_decided();
     assert_eq!(ids(&ledger.take_to_release(10)), [&dropped.id, &spare.id]);
     assert_eq!(ledger.len(), 2);
-    ledger.finish_release(&dropped.id, Some(Release::Released));
-    ledger.finish_release(&spare.id, Some(Release::Released));
+    ledger.finish_release(&dropped.id, Some(ReleaseOutcome::Released));
+    ledger.finish_release(&spare.id, Some(ReleaseOutcome::Released));
     assert_eq!(ledger.len(), 0);
 }
 
@@ -48,7 +48,7 @@ fn the_journal_has_nothing_of_what_no_provider_was_asked_for() {
     ledger.admit(connecting.clone());
     ledger.admit(released.clone());
     ledger.release(&released.id);
-    assert_eq!(ledger.levels(), (1, 0));
+    assert_eq!(ledger.pending_and_unwritten(), (1, 0));
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     // Both are still reported to Redis.
     assert_eq!(ids(&ledger.take_to_release(10)), [&released.id]);
@@ -79,7 +79,7 @@ fn the_journal_and_redis_learn_of_a_second_provider() {
     drop(ledger);
     let next = journal::open(folder.path().to_owned(), "next", DATABASE);
     next.set_scope("this".to_owned());
-    let abandoned = next.take_over(Completions::apply).unwrap().unwrap();
+    let abandoned = next.take_over(JournaledCompletions::apply).unwrap().unwrap();
     let said: Vec<_> =
         abandoned.contents.iter().map(|found| (&*found.row.provider, found.has_ended, found.row.completion)).collect();
     let mut expected = [(&row.id, ("second", false, 300)), (&ended.id, ("second", true, 7))];
@@ -95,13 +95,13 @@ fn what_others_settled_is_withdrawn_in_postgres() {
     ledger.release(&row.id);
     // Another writer is settling it.
     assert_eq!(ids(&ledger.take_to_release(10)), [&row.id]);
-    ledger.finish_release(&row.id, Some(Release::Claimed));
+    ledger.finish_release(&row.id, Some(ReleaseOutcome::Claimed));
     assert!(ledger.take_to_write(10).is_empty());
     // Now it is missing.
-    ledger.finish_release(&row.id, Some(Release::Missing));
+    ledger.finish_release(&row.id, Some(ReleaseOutcome::Missing));
     let unused = ledger.take_to_write(10);
     assert_eq!(ids(&unused), [&row.id]);
-    assert_eq!((unused[0].tokens(), unused[0].cost, unused[0].certainty), (0, Microcents(0), Certainty::Failed));
+    assert_eq!((unused[0].tokens(), unused[0].cost, unused[0].certainty), (0, Microcents(0), UsageCertainty::Failed));
     // It is not reported to a Redis that has lost its memory.
     ledger.report_all();
     assert!(ledger.take_to_revalue(10).is_empty());
@@ -125,12 +125,12 @@ fn a_release_is_known_to_postgres_if_another_segment_has_its_beginning() {
     }
     assert_eq!(ids(&ledger.take_to_release(10)), [&failed.id, &at_once.id]);
     for row in [&failed, &at_once] {
-        ledger.finish_release(&row.id, Some(Release::Released));
+        ledger.finish_release(&row.id, Some(ReleaseOutcome::Released));
     }
     // The segment with its end may be set aside before the one with its beginning.
     let unused = ledger.take_to_write(10);
     assert_eq!(ids(&unused), [&failed.id]);
-    assert_eq!((unused[0].tokens(), unused[0].certainty), (0, Certainty::Failed));
+    assert_eq!((unused[0].tokens(), unused[0].certainty), (0, UsageCertainty::Failed));
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn a_spare_that_redis_has_lost_is_forgotten() {
     spare.set_spare();
     ledger.release_spare(spare.clone());
     assert_eq!(ids(&ledger.take_to_release(10)), [&spare.id]);
-    ledger.finish_release(&spare.id, Some(Release::Missing));
+    ledger.finish_release(&spare.id, Some(ReleaseOutcome::Missing));
     assert_eq!((ledger.take_to_write(10), ledger.len()), (vec![], 0));
 }
 
@@ -188,7 +188,7 @@ fn a_release_that_failed_is_tried_again_and_withdraws_nothing() {
     assert_eq!(ledger.take_to_release(10).len(), 1);
     ledger.finish_release(&row.id, None);
     assert!(ledger.take_to_write(10).is_empty());
-    ledger.finish_release(&row.id, Some(Release::Released));
+    ledger.finish_release(&row.id, Some(ReleaseOutcome::Released));
     assert_eq!(ledger.len(), 0);
 }
 
@@ -207,7 +207,7 @@ fn a_completion_of_whose_end_nothing_is_known_counts_with_the_likely_prompt() {
     let (ledger, _folder) = ledger();
     let likely = Some(LikelyUsage { prompt: 4, cost: Microcents(304) });
     let of = |certainty, row: UsageRow| UsageRow { prompt: 64, cost: Microcents(364), certainty, likely, ..row };
-    let (open, ended) = (of(Certainty::Reserved, row(300)), of(Certainty::Seen, row(300)));
+    let (open, ended) = (of(UsageCertainty::Reserved, row(300)), of(UsageCertainty::Seen, row(300)));
     ledger.adopt(&AbandonedCompletion { row: open, has_ended: false, is_released: false });
     ledger.adopt(&AbandonedCompletion { row: ended, has_ended: true, is_released: false });
     let written: Vec<_> = ledger.take_to_write(10).iter().map(|row| (row.prompt, row.completion, row.cost)).collect();
@@ -221,17 +221,17 @@ fn what_others_settled_of_a_dead_edge_is_withdrawn() {
     ledger.withdraw(&row);
     ledger.withdraw(&row);
     assert_eq!(ids(&ledger.take_to_release(10)), [&row.id]);
-    ledger.finish_release(&row.id, Some(Release::Missing));
-    assert_eq!(ledger.take_to_write(10)[0].certainty, Certainty::Unused);
+    ledger.finish_release(&row.id, Some(ReleaseOutcome::Missing));
+    assert_eq!(ledger.take_to_write(10)[0].certainty, UsageCertainty::Unused);
 }
 
 /// Returns what the next edge finds in the journal of a dead one, which had adopted `completions` of `edges`.
 fn adopted(edge: &str, completions: &[AbandonedCompletion], edges: &[&str], folder: &TempDir) -> Arc<AdoptedJournal> {
     let journal = journal::open(folder.path().to_owned(), edge, DATABASE);
     journal.set_scope("this".to_owned());
-    let (ledger, mut index) = (Ledger::new(journal), JournalIndex::default());
+    let (ledger, mut index) = (CompletionLedger::new(journal), JournalIndex::default());
     for completion in completions {
-        index.apply(Record::Open(completion.row.clone()));
+        index.apply(JournalRecord::Open(completion.row.clone()));
         ledger.adopt(completion);
     }
     ledger.note_adopted(edges.iter().map(|&edge| edge.to_owned()).collect(), &journal_of(edges[0], index), true);
@@ -283,7 +283,7 @@ fn a_dead_edge_is_not_settled_before_redis_was_asked_what_it_reserved() {
     let (ledger, _folder) = ledger();
     let (journaled, unknown) = (row(300), row(300));
     let mut index = JournalIndex::default();
-    index.apply(Record::Open(journaled.clone()));
+    index.apply(JournalRecord::Open(journaled.clone()));
     ledger.note_adopted(BTreeSet::from(["dead".to_owned()]), &journal_of("dead", index), false);
     assert!(ledger.settled_edges(10).is_empty());
     let [journal] = ledger.uncompared_journals().try_into().ok().unwrap();
@@ -310,7 +310,7 @@ fn what_a_provider_was_asked_for_and_the_journal_does_not_take_is_a_gap() {
     ledger.enter(row(300));
     assert!(!ledger.has_gaps());
     // It does not know its database.
-    let ledger = Ledger::new(journal::open(folder.path().to_owned(), "other", DATABASE));
+    let ledger = CompletionLedger::new(journal::open(folder.path().to_owned(), "other", DATABASE));
     ledger.enter(row(300));
     assert!(ledger.has_gaps());
 }
@@ -332,19 +332,19 @@ fn what_has_ended_is_written_again_and_nothing_else() {
     ledger.mark_written(std::slice::from_ref(&written));
     ledger.requeue_unwritten(std::slice::from_ref(&unwritten));
 
-    let mut completions = Completions::default();
+    let mut completions = JournaledCompletions::default();
     for row in [&settled, &released, &open, &written, &unwritten] {
-        completions.apply(Record::Open(row.clone()));
+        completions.apply(JournalRecord::Open(row.clone()));
     }
-    completions.apply(Record::Released(released.id.clone()));
+    completions.apply(JournalRecord::Released(released.id.clone()));
     for row in [&settled, &written, &unwritten] {
-        completions.apply(Record::Ended(row.clone()));
+        completions.apply(JournalRecord::Ended(row.clone()));
     }
     ledger.requeue_written();
     assert_eq!(ledger.readopt(&completions), 2);
     assert_eq!(ids(&ledger.take_to_write(10)), [&unwritten.id, &written.id, &settled.id]);
     assert_eq!(ids(&ledger.take_to_release(10)), [&released.id]);
-    assert_eq!(ledger.levels().0, 1, "one is still under way");
+    assert_eq!(ledger.pending_and_unwritten().0, 1, "one is still under way");
 }
 
 #[test]

@@ -12,28 +12,28 @@ use tokio::{
 use super::{MeterTasks, REDIS_PAUSE};
 use crate::{
     gateway::meter::{
-        journal::{self, AbandonedCompletion, Completions, JournalIndex},
-        ledger::{AdoptedJournal, Ledger},
-        orphans::{self, Unasked},
+        journal::{self, AbandonedCompletion, JournalIndex, JournaledCompletions},
+        ledger::{AdoptedJournal, CompletionLedger},
+        orphans::{self, UnsentReservations},
     },
     limits, metrics,
-    spool::Abandoned,
+    spool::AbandonedSegments,
 };
 
 #[derive(Default)]
-struct Adoptions {
+struct AdoptionQueue {
     /// The journal that did not fully fit into the ledger.
-    current: Option<Adopting>,
+    current: Option<JournalAdoption>,
     /// Entered journals with completions that our journal did not take.
-    unwritten: Vec<Adopting>,
+    unwritten: Vec<JournalAdoption>,
     is_failing: bool,
 }
 
 /// A dead edge's journal that is being entered into the ledger. The ids of its completions are in memory, and the rows
 /// of one segment. It stays on disk, locked, until everything in it is entered and either in our journal or settled: if
 /// this edge dies, the next one starts over.
-struct Adopting {
-    abandoned: Abandoned<()>,
+struct JournalAdoption {
+    abandoned: AbandonedSegments<()>,
     journal: Arc<AdoptedJournal>,
     read: usize,
     /// The completions of the last segment read that are not entered yet.
@@ -46,9 +46,9 @@ struct Adopting {
     is_compared: bool,
 }
 
-impl Adopting {
+impl JournalAdoption {
     /// Starts to adopt the journal of a dead edge, if there is one. Blocks.
-    fn begin(ledger: &Ledger) -> io::Result<Option<Self>> {
+    fn begin(ledger: &CompletionLedger) -> io::Result<Option<Self>> {
         let Some(abandoned) = ledger.journal.take_over(JournalIndex::apply)? else { return Ok(None) };
         let (index, abandoned) = abandoned.split();
         let (completions, estimated) = (index.len(), index.estimated());
@@ -62,7 +62,7 @@ impl Adopting {
     }
 
     /// Enters completions while there is room. Returns whether all are entered. Blocks.
-    fn enter(&mut self, ledger: &Ledger) -> io::Result<bool> {
+    fn enter(&mut self, ledger: &CompletionLedger) -> io::Result<bool> {
         while has_room(ledger) {
             if let Some(completion) = self.left.next() {
                 if let Some(completion) = self.journal.index.complete(completion)
@@ -71,7 +71,7 @@ impl Adopting {
                     self.unwritten.push(completion.row.id);
                 }
             } else {
-                let segment = ledger.journal.read_one(&self.abandoned, self.read, Completions::apply)?;
+                let segment = ledger.journal.read_one(&self.abandoned, self.read, JournaledCompletions::apply)?;
                 let Some(completions) = segment else { return Ok(true) };
                 self.left = Box::new(completions.into_values());
                 self.read += 1;
@@ -82,7 +82,7 @@ impl Adopting {
 
     /// Records that the journal is entered, and deletes it. Its edge is settled once its contents are. Returns the
     /// journal if it has unsettled completions that our journal lacks. Blocks.
-    fn finish(mut self, ledger: &Ledger) -> Option<Self> {
+    fn finish(mut self, ledger: &CompletionLedger) -> Option<Self> {
         self.unwritten.retain(|id| !ledger.is_safe(id));
         if !self.unwritten.is_empty() {
             return Some(self);
@@ -95,7 +95,7 @@ impl Adopting {
 }
 
 /// Returns whether more of a dead edge's journal may be entered. Part of the room is for this edge's own completions.
-fn has_room(ledger: &Ledger) -> bool {
+fn has_room(ledger: &CompletionLedger) -> bool {
     ledger.len() < limits::UNSETTLED / 2
 }
 
@@ -104,10 +104,10 @@ impl MeterTasks {
     pub(super) async fn adopt_journals(&self) {
         let mut beat = interval(limits::ADOPT_EVERY);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut adoptions = Adoptions::default();
+        let mut adoptions = AdoptionQueue::default();
         loop {
             beat.tick().await;
-            if let Err(error) = journal::name(&self.ledger.journal, &self.db).await {
+            if let Err(error) = journal::set_database_name(&self.ledger.journal, &self.db).await {
                 tracing::debug!(%error, "the database's name cannot be read");
                 metrics::postgres_failed("name", &error);
                 continue;
@@ -129,10 +129,10 @@ impl MeterTasks {
     }
 
     /// Enters as much of a dead edge's journal as there is room for. Returns whether there may be more.
-    async fn adopt_some(&self, adoptions: &mut Adoptions) -> bool {
+    async fn adopt_some(&self, adoptions: &mut AdoptionQueue) -> bool {
         let (ledger, current) = (self.ledger.clone(), adoptions.current.take());
         let entering = spawn_blocking(move || {
-            let begun = current.map_or_else(|| Adopting::begin(&ledger), |current| Ok(Some(current)));
+            let begun = current.map_or_else(|| JournalAdoption::begin(&ledger), |current| Ok(Some(current)));
             let Some(mut adopting) = begun? else { return Ok(None) };
             let is_entered = adopting.enter(&ledger)?;
             ledger.journal.sync();
@@ -143,7 +143,7 @@ impl MeterTasks {
         match entered {
             Ok(Ok(Some((mut adopting, is_entered)))) => {
                 if !adopting.is_asked {
-                    self.compare(&mut adopting).await;
+                    self.compare_with_redis(&mut adopting).await;
                 }
                 if is_entered {
                     self.finish_all(vec![adopting], adoptions).await;
@@ -163,7 +163,7 @@ impl MeterTasks {
     }
 
     /// Deletes entered journals that are no longer needed.
-    async fn finish_all(&self, entered: Vec<Adopting>, adoptions: &mut Adoptions) {
+    async fn finish_all(&self, entered: Vec<JournalAdoption>, adoptions: &mut AdoptionQueue) {
         if !entered.is_empty() {
             let ledger = self.ledger.clone();
             let finish =
@@ -173,14 +173,14 @@ impl MeterTasks {
     }
 
     /// Releases what a dead edge reserved beyond its journal.
-    async fn compare(&self, adopting: &mut Adopting) {
+    async fn compare_with_redis(&self, adopting: &mut JournalAdoption) {
         adopting.is_asked = true;
         if !adopting.abandoned.is_complete {
             return;
         }
         let releasing = async {
             loop {
-                match self.release_unasked(&adopting.journal).await {
+                match self.release_unsent(&adopting.journal).await {
                     Ok(unwritten) => return unwritten,
                     Err(error) => tracing::debug!(%error, "what a dead edge reserved cannot be released"),
                 }
@@ -200,7 +200,7 @@ impl MeterTasks {
     /// Releases what dead edges reserved beyond their journals, if Redis was unavailable when those were adopted.
     pub(super) async fn compare_adopted(&self) {
         for journal in self.ledger.uncompared_journals() {
-            match self.release_unasked(&journal).await {
+            match self.release_unsent(&journal).await {
                 Ok(Some(_)) => {}
                 // Admin has settled it or will.
                 Ok(None) => self.ledger.forget_adopted(std::slice::from_ref(&journal.edge)),
@@ -215,9 +215,9 @@ impl MeterTasks {
 
     /// Releases a dead edge's reservations that were never sent to a provider, and withdraws what was settled of them.
     /// Returns the withdrawals that our journal did not take, or `None` if the edge's journal has gaps.
-    async fn release_unasked(&self, journal: &AdoptedJournal) -> Result<Option<Vec<CompletionId>>, RedisError> {
-        let found = orphans::release_unasked(&self.redis, &journal.edge, |id| journal.index.contains(id)).await?;
-        let Some(Unasked { released, settled }) = found else { return Ok(None) };
+    async fn release_unsent(&self, journal: &AdoptedJournal) -> Result<Option<Vec<CompletionId>>, RedisError> {
+        let found = orphans::release_unsent(&self.redis, &journal.edge, |id| journal.index.contains(id)).await?;
+        let Some(UnsentReservations { released, settled }) = found else { return Ok(None) };
         let withdrawn = settled.len();
         if released + withdrawn > 0 {
             tracing::info!(released, withdrawn, "took back what a dead edge had not asked a provider for");

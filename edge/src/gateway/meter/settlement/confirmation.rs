@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use domain::{
     Account, CompletionId,
-    usage::{DaySpent, UsageRow},
+    usage::{DayUsage, UsageRow},
 };
 use futures_util::future::join_all;
 use time::Date;
@@ -13,18 +13,18 @@ use super::MeterTasks;
 use crate::limits;
 
 /// Completions of one account and day that Postgres has but that are not confirmed to Redis.
-pub(super) struct Unconfirmed {
+pub(super) struct UnconfirmedBatch {
     /// The account's totals in Postgres, including these completions.
-    pub(super) totals: DaySpent,
+    pub(super) totals: DayUsage,
     pub(super) ids: Vec<CompletionId>,
 }
 
 impl MeterTasks {
     /// Confirms written completions to Redis. Those that cannot be confirmed now stay in `unconfirmed`.
-    pub(super) async fn confirm_all(&self, unconfirmed: &mut Vec<Unconfirmed>) {
+    pub(super) async fn confirm_all(&self, unconfirmed: &mut Vec<UnconfirmedBatch>) {
         for chunk in std::mem::take(unconfirmed).chunks_mut(limits::REDIS_BATCH) {
             let confirmed = join_all(chunk.iter().map(async |batch| {
-                if self.ledger.is_any_being_revalued(&batch.ids) {
+                if self.ledger.is_any_report_pending(&batch.ids) {
                     return false;
                 }
                 let ids: Vec<&CompletionId> = batch.ids.iter().collect();
@@ -36,7 +36,7 @@ impl MeterTasks {
             }))
             .await;
             for (batch, is_confirmed) in chunk.iter_mut().zip(confirmed) {
-                let batch = Unconfirmed { totals: batch.totals.clone(), ids: std::mem::take(&mut batch.ids) };
+                let batch = UnconfirmedBatch { totals: batch.totals.clone(), ids: std::mem::take(&mut batch.ids) };
                 if is_confirmed { self.ledger.remove(&batch.ids) } else { unconfirmed.push(batch) }
             }
         }
@@ -44,14 +44,14 @@ impl MeterTasks {
 }
 
 /// Groups the written completions by account and day, with the new totals.
-pub(super) fn group_by_totals(totals: Vec<DaySpent>, rows: &[UsageRow]) -> Vec<Unconfirmed> {
+pub(super) fn group_by_totals(totals: Vec<DayUsage>, rows: &[UsageRow]) -> Vec<UnconfirmedBatch> {
     let mut ids: BTreeMap<(Account, Date), Vec<CompletionId>> = BTreeMap::new();
     for row in rows {
         ids.entry((row.account.clone(), row.day())).or_default().push(row.id.clone());
     }
-    let with_ids = |totals: DaySpent| {
+    let with_ids = |totals: DayUsage| {
         let ids = ids.remove(&(totals.account.clone(), totals.day)).unwrap_or_default();
-        Unconfirmed { totals, ids }
+        UnconfirmedBatch { totals, ids }
     };
     totals.into_iter().map(with_ids).collect()
 }

@@ -10,25 +10,25 @@ use std::{collections::VecDeque, io, path::PathBuf};
 use db::upkeep::database;
 use tokio::time::{Instant, timeout};
 
-use super::{MeterTasks, Unconfirmed};
+use super::{MeterTasks, UnconfirmedBatch};
 use crate::{
     gateway::meter::{
-        journal::{AbandonedCompletion, Completions},
-        ledger::Ledger,
+        journal::{AbandonedCompletion, JournaledCompletions},
+        ledger::CompletionLedger,
     },
     limits,
-    spool::Abandoned,
+    spool::AbandonedSegments,
 };
 
 /// The progress of an edge in rewriting what Postgres may have lost.
 #[derive(Default)]
-pub(super) struct Replay {
+pub(super) struct FailoverReplay {
     looked: Option<Instant>,
     history: Option<String>,
     /// Segments of this edge's own journal that are still to be read.
     segments: VecDeque<PathBuf>,
     /// Entered segments with completions that this edge's own journal did not take, until those are settled.
-    unwritten: Vec<Abandoned<Completions>>,
+    unwritten: Vec<AbandonedSegments<JournaledCompletions>>,
     /// Whether this role is known to lack permission to read the history.
     is_denied: bool,
     is_failing: bool,
@@ -37,8 +37,8 @@ pub(super) struct Replay {
 impl MeterTasks {
     /// Checks from time to time whether a copy has taken Postgres's place. If so, what Postgres may have lost is
     /// entered into the ledger again as far as there is room; the rest follows at the next checks.
-    pub(super) async fn replay_lost(&self, replay: &mut Replay, unconfirmed: &mut Vec<Unconfirmed>) {
-        if replay.looked.is_some_and(|at| at.elapsed() < limits::FAILOVER_LOOK) {
+    pub(super) async fn replay_lost(&self, replay: &mut FailoverReplay, unconfirmed: &mut Vec<UnconfirmedBatch>) {
+        if replay.looked.is_some_and(|at| at.elapsed() < limits::FAILOVER_CHECK_EVERY) {
             return;
         }
         let history = self.find_history(replay).await;
@@ -84,7 +84,7 @@ impl MeterTasks {
     }
 
     /// Returns the current history of Postgres, or `None` if it is unavailable, a replica, or does not reveal it.
-    async fn find_history(&self, replay: &mut Replay) -> Option<String> {
+    async fn find_history(&self, replay: &mut FailoverReplay) -> Option<String> {
         let found = timeout(limits::SPENT_WAIT, database::history(&self.db)).await;
         match found.unwrap_or(Err(sqlx::Error::PoolTimedOut)) {
             Ok(history) => history,
@@ -102,10 +102,10 @@ impl MeterTasks {
 /// Enters what may be missing in `history`, starting with `segments`: those of this edge that are not yet set aside,
 /// which leave the list once read. Other segments that cannot be deleted yet go to `unwritten`. Blocks.
 fn enter_lost(
-    ledger: &Ledger,
+    ledger: &CompletionLedger,
     history: &str,
     segments: &mut VecDeque<PathBuf>,
-    unwritten: &mut Vec<Abandoned<Completions>>,
+    unwritten: &mut Vec<AbandonedSegments<JournaledCompletions>>,
 ) -> io::Result<()> {
     let has_room = || ledger.len() < limits::UNSETTLED / 2;
     let count = |completions: usize| {
@@ -116,7 +116,7 @@ fn enter_lost(
     while has_room()
         && let Some(path) = segments.pop_front()
     {
-        match journal.read_own(&path, Completions::apply) {
+        match journal.read_own(&path, JournaledCompletions::apply) {
             Ok(Some(completions)) => count(ledger.readopt(&completions)),
             Ok(None) => {}
             Err(error) => {
@@ -135,7 +135,7 @@ fn enter_lost(
         if !has_room() {
             break;
         }
-        match journal.take_over_lost(path, Completions::apply) {
+        match journal.take_over_lost(path, JournaledCompletions::apply) {
             Ok(Some(lost)) => {
                 count(ledger.readopt(&lost.contents));
                 unwritten.extend(delete_if_safe(ledger, lost));
@@ -148,7 +148,10 @@ fn enter_lost(
 }
 
 /// Deletes an entered segment, or returns it if it has unsettled completions that our journal lacks. Blocks.
-fn delete_if_safe(ledger: &Ledger, lost: Abandoned<Completions>) -> Option<Abandoned<Completions>> {
+fn delete_if_safe(
+    ledger: &CompletionLedger,
+    lost: AbandonedSegments<JournaledCompletions>,
+) -> Option<AbandonedSegments<JournaledCompletions>> {
     let is_needed = |of: &AbandonedCompletion| of.has_ended && !ledger.is_safe(&of.row.id);
     if lost.contents.iter().any(is_needed) {
         return Some(lost);

@@ -37,7 +37,7 @@ impl MeterTasks {
 
     async fn write_settled(&self, edges: &[String]) -> bool {
         let Some(now) = self.clock.now() else { return false };
-        let written = timeout(limits::USAGE_WAIT, settled_edges::note(&self.db, edges, now)).await;
+        let written = timeout(limits::USAGE_WAIT, settled_edges::record(&self.db, edges, now)).await;
         let written = written.unwrap_or(Err(sqlx::Error::PoolTimedOut));
         if let Err(error) = &written {
             tracing::debug!(%error, "settled edges cannot be written to Postgres");

@@ -13,7 +13,7 @@ impl MeterTasks {
         let mut taken = None;
         loop {
             beat.tick().await;
-            let last = std::mem::replace(&mut taken, self.ledger.taken_so_far());
+            let last = std::mem::replace(&mut taken, self.ledger.rows_written_if_waiting());
             if taken.is_some() && taken == last {
                 let ledger = self.ledger.clone();
                 let _ = tokio::task::spawn_blocking(move || ledger.journal.sync()).await;
@@ -36,7 +36,9 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::*;
-    use crate::gateway::meter::{fixtures::row, journal, ledger::Ledger, redis_clock::RedisClock, spares::Spares};
+    use crate::gateway::meter::{
+        fixtures::row, journal, ledger::CompletionLedger, redis_clock::RedisClock, spares::SparePool,
+    };
 
     #[tokio::test]
     async fn the_journal_is_synced_while_postgres_does_not_answer() {
@@ -46,8 +48,8 @@ mod tests {
         let url = format!("postgres://127.0.0.1:{}/svc", silent.local_addr().unwrap().port());
         let journal = journal::open(folder.path().to_owned(), "edge", &url);
         journal.set_scope("this".to_owned());
-        let ledger = Arc::new(Ledger::new(journal));
-        let spares = Arc::new(Spares::new(ledger.clone()));
+        let ledger = Arc::new(CompletionLedger::new(journal));
+        let spares = Arc::new(SparePool::new(ledger.clone()));
         let (redis, clock) = (Redis::connect("redis://127.0.0.1:1").unwrap(), RedisClock::new(Clock::system()));
         let db = PgPoolOptions::new().connect_lazy(&url).unwrap();
         let tasks = MeterTasks::new(ledger.clone(), "edge".to_owned(), redis, db, Arc::new(clock), spares);

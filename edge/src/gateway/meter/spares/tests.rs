@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use domain::month::next_midnight;
-use live::budgets::Budget;
+use live::budgets::AccountLimits;
 use tempfile::TempDir;
 
 use super::{
@@ -12,12 +12,12 @@ use super::{
     *,
 };
 
-const USED: Used =
-    Used { requests: 10, frees_in: Duration::from_secs(50), resets_in: Duration::from_mins(1), tokens: 600 };
+const USED: BudgetUsage =
+    BudgetUsage { requests: 10, frees_in: Duration::from_secs(50), resets_in: Duration::from_mins(1), tokens: 600 };
 
 struct Edge {
-    spares: Spares,
-    ledger: Arc<Ledger>,
+    spares: SparePool,
+    ledger: Arc<CompletionLedger>,
     began: Instant,
     _folder: TempDir,
 }
@@ -26,8 +26,8 @@ impl Edge {
     fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let journal = journal::open(folder.path().to_owned(), "edge", "postgres://db.example/svc");
-        let ledger = Arc::new(Ledger::new(journal));
-        Self { spares: Spares::new(ledger.clone()), ledger, began: Instant::now(), _folder: folder }
+        let ledger = Arc::new(CompletionLedger::new(journal));
+        Self { spares: SparePool::new(ledger.clone()), ledger, began: Instant::now(), _folder: folder }
     }
 
     fn at(&self, millis: u64) -> Instant {
@@ -59,8 +59,8 @@ impl Edge {
     }
 }
 
-fn admitted(row: &UsageRow, made: usize) -> Judgement {
-    Judgement { verdict: Verdict::Admitted(USED), at: row.at, spares: SpareStatus::Made(made) }
+fn admitted(row: &UsageRow, made: usize) -> AdmissionResult {
+    AdmissionResult { verdict: AdmissionVerdict::Admitted(USED), at: row.at, spares: SpareStatus::Made(made) }
 }
 
 #[test]
@@ -106,9 +106,9 @@ fn a_spare_says_what_the_account_has_used_with_it() {
     let edge = Edge::with_spare(&row);
     let spare = edge.spares.take(&row, GROUNDS, edge.at(101)).unwrap_or_else(|_| panic!("there is one"));
     let (id, judgement, _) = spare.admit(row.tokens(), edge.at(101));
-    let used = Used { requests: 11, tokens: 901, frees_in: Duration::from_millis(49_900), ..USED };
+    let used = BudgetUsage { requests: 11, tokens: 901, frees_in: Duration::from_millis(49_900), ..USED };
     assert_ne!(id, row.id);
-    assert_eq!((judgement.verdict, judgement.at), (Verdict::Admitted(used), row.at));
+    assert_eq!((judgement.verdict, judgement.at), (AdmissionVerdict::Admitted(used), row.at));
 }
 
 #[test]
@@ -118,14 +118,14 @@ fn a_spare_is_used_only_where_redis_would_say_the_same() {
         ("as large", row.clone(), GROUNDS, true),
         ("smaller", UsageRow { prompt: 0, cost: Microcents(0), ..row.clone() }, GROUNDS, true),
         ("of another model", UsageRow { model: "svc/other".into(), ..row.clone() }, GROUNDS, true),
-        ("after another end", row.clone(), Grounds { ends: 8, ..GROUNDS }, true),
+        ("after another end", row.clone(), RefusalGrounds { ends: 8, ..GROUNDS }, true),
         ("a suspended machine later", UsageRow { at: row.at + SPARE_LIFE, ..row.clone() }, GROUNDS, false),
         ("on the next day", UsageRow { at: next_midnight(row.at), ..row.clone() }, GROUNDS, false),
-        ("with another memory of Redis", row.clone(), Grounds { memory: 2, ..GROUNDS }, false),
+        ("with another memory of Redis", row.clone(), RefusalGrounds { memory: 2, ..GROUNDS }, false),
         (
             "under another limit",
             row.clone(),
-            Grounds { budget: Budget { key_limit: Some(1), ..BUDGET }, ..GROUNDS },
+            RefusalGrounds { budget: AccountLimits { key_limit: Some(1), ..BUDGET }, ..GROUNDS },
             false,
         ),
     ];
@@ -169,10 +169,10 @@ fn the_oldest_that_fits_is_used_first() {
     let larger = UsageRow { completion: 301, ..row.clone() };
     assert_eq!((edge.ask(&row, 0, 0), edge.ask(&row, 1, 1)), (Some(0), Some(1)));
     // Two made under another memory of Redis, and two larger ones made later.
-    let made = |row: &UsageRow, grounds: Grounds, millis| {
-        edge.spares.put(Wanted(2).rows(row, row.at), row, admitted(row, 2), grounds, edge.at(millis));
+    let made = |row: &UsageRow, grounds: RefusalGrounds, millis| {
+        edge.spares.put(SpareCount(2).rows(row, row.at), row, admitted(row, 2), grounds, edge.at(millis));
     };
-    made(&row, Grounds { memory: 2, ..GROUNDS }, 2);
+    made(&row, RefusalGrounds { memory: 2, ..GROUNDS }, 2);
     made(&larger, GROUNDS, 3);
     let used = [(); 3].map(|()| {
         let spare = edge.spares.take(&row, GROUNDS, edge.at(4)).unwrap_or_else(|_| panic!("there is one"));
@@ -190,9 +190,9 @@ fn the_oldest_that_fits_is_used_first() {
 fn what_is_not_used_in_its_life_is_given_back_as_a_spare() {
     let row = fixtures::row(300);
     let edge = Edge::with_spare(&row);
-    assert!(edge.spares.give_back_expired(edge.at(250)));
+    assert!(edge.spares.return_expired(edge.at(250)));
     assert!(edge.ledger.take_to_release(10).is_empty(), "it was made a moment later");
-    assert!(!edge.spares.give_back_expired(edge.at(251)), "the key is forgotten with it");
+    assert!(!edge.spares.return_expired(edge.at(251)), "the key is forgotten with it");
     let released = edge.ledger.take_to_release(10);
     assert_eq!(released.iter().map(UsageRow::is_spare).collect::<Vec<_>>(), [true]);
     // A request that comes too late for it does not use it either.
@@ -208,7 +208,7 @@ fn what_is_not_used_in_its_life_is_given_back_as_a_spare() {
 #[test]
 fn what_is_made_for_a_key_that_is_forgotten_by_then_is_given_back() {
     let (edge, row) = (Edge::with_spare(&fixtures::row(300)), fixtures::row(300));
-    let rows = Wanted(2).rows(&row, row.at);
+    let rows = SpareCount(2).rows(&row, row.at);
     edge.spares.put(rows.clone(), &row, admitted(&row, 1), GROUNDS, edge.at(1));
     let released = edge.ledger.take_to_release(10);
     assert_eq!(released.iter().map(|row| &row.id).collect::<Vec<_>>(), [&rows[0].id], "the other was not made");

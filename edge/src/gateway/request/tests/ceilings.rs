@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use config::gateway::Ceiling;
+use config::gateway::TokenLimitField;
 
 use super::*;
 
 #[test]
 fn the_ceiling_is_sent_under_the_names_that_the_provider_knows() {
     let rename = |theirs: &str| -> BTreeMap<String, String> { [("max_tokens".to_owned(), theirs.to_owned())].into() };
-    let older = Quirks::default();
-    let newer = Quirks { ceiling: Ceiling::MaxCompletionTokens, ..Quirks::default() };
-    let both = Quirks { ceiling: Ceiling::Both, ..Quirks::default() };
-    let renamed = Quirks { rename: rename("limit"), ..Quirks::default() };
-    let one_of_both = Quirks { drop: vec!["max_completion_tokens".into()], ..both.clone() };
-    let both_as_one = Quirks { rename: rename("max_completion_tokens"), ..both.clone() };
+    let older = ProviderQuirks::default();
+    let newer = ProviderQuirks { ceiling: TokenLimitField::MaxCompletionTokens, ..ProviderQuirks::default() };
+    let both = ProviderQuirks { ceiling: TokenLimitField::Both, ..ProviderQuirks::default() };
+    let renamed = ProviderQuirks { rename: rename("limit"), ..ProviderQuirks::default() };
+    let one_of_both = ProviderQuirks { drop: vec!["max_completion_tokens".into()], ..both.clone() };
+    let both_as_one = ProviderQuirks { rename: rename("max_completion_tokens"), ..both.clone() };
     // The sent and the reserved ceiling.
     for (quirks, fields, expected, reserved) in [
         (&older, r#""max_completion_tokens":5,"seed":1"#, r#""max_tokens":5,"seed":1"#, 5),
@@ -36,7 +36,7 @@ fn the_ceiling_is_sent_under_the_names_that_the_provider_knows() {
         (&renamed, r#""limit":100000,"max_completion_tokens":5"#, r#""limit":5"#, 5),
     ] {
         let body = format!(r#"{{"model":"svc/qwen3-32b","messages":[{{"role":"user"}}],{fields}}}"#);
-        let request = validate(&body.into(), &models(quirks), &Asks::default()).unwrap();
+        let request = validate(&body.into(), &models(quirks), &RequestLimits::default()).unwrap();
         let sent = String::from_utf8(request.body.joined().to_vec()).unwrap();
         let sent = sent.split_once("}],").unwrap().1.strip_suffix('}').unwrap();
         assert_eq!((sent, request.max_usage.completion), (expected, reserved), "{fields} for {quirks:?}");
@@ -46,7 +46,7 @@ fn the_ceiling_is_sent_under_the_names_that_the_provider_knows() {
 #[test]
 fn every_shipped_provider_gets_a_ceiling_that_it_knows() {
     let config = Gateway::default();
-    let models = Models::of(&config, |_| Some("key".to_owned())).unwrap();
+    let models = ModelCatalog::from_config(&config, |_| Some("key".to_owned())).unwrap();
     let models = ServedModels::new(&models, &config, None).unwrap();
     for (model, names) in [
         ("svc/mistral-small", &["max_tokens"][..]),
@@ -55,7 +55,7 @@ fn every_shipped_provider_gets_a_ceiling_that_it_knows() {
     ] {
         for (field, value) in [(r#","max_tokens":5"#, 5), (r#","max_completion_tokens":5"#, 5), ("", 4096)] {
             let body = format!(r#"{{"model":"{model}","messages":[{{"role":"user"}}]{field}}}"#);
-            let sent = validate(&body.into(), &models, &Asks::default()).unwrap().body.joined();
+            let sent = validate(&body.into(), &models, &RequestLimits::default()).unwrap().body.joined();
             let sent: serde_json::Value = serde_json::from_slice(&sent).unwrap();
             for name in ["max_tokens", "max_completion_tokens"] {
                 let expected = names.contains(&name).then_some(value);

@@ -1,31 +1,31 @@
 //! Requests in the dialects of the shipped providers, rule by rule. Whole conversations, against stubs that refuse what
 //! the providers refuse, are in tests/gateway/histories.rs.
 
-use config::gateway::{CallIds, Lack, MessageRules, Thoughts};
+use config::gateway::{CallIdForm, MessageRules, ReasoningForm, UnsupportedConstruct};
 use serde_json::{Value, json};
 
 use super::*;
 
-fn shipped(provider: &str) -> Quirks {
+fn shipped(provider: &str) -> ProviderQuirks {
     Gateway::default().providers[provider].quirks.clone()
 }
 
 /// Returns the provider's body for a request with these fields besides the model.
-fn body(quirks: &Quirks, fields: &str) -> String {
+fn body(quirks: &ProviderQuirks, fields: &str) -> String {
     let body = format!(r#"{{"model":"svc/qwen3-32b",{fields}}}"#);
-    let request = validate(&Bytes::from(body.clone()), &models(quirks), &Asks::default())
+    let request = validate(&Bytes::from(body.clone()), &models(quirks), &RequestLimits::default())
         .unwrap_or_else(|error| panic!("{body}: {error:?}"));
     String::from_utf8(request.body.joined().to_vec()).unwrap()
 }
 
-fn messages(quirks: &Quirks, messages: &str) -> String {
+fn messages(quirks: &ProviderQuirks, messages: &str) -> String {
     let sent = body(quirks, &format!(r#""messages":{messages},"max_tokens":1"#));
     let sent = sent.strip_prefix(r#"{"model":"Qwen3-32B","messages":"#).unwrap_or_else(|| panic!("{sent}"));
     sent.split_once(r#","max_tokens":1"#).unwrap_or_else(|| panic!("{sent}")).0.to_owned()
 }
 
 /// Returns additional fields as written for the provider.
-fn fields(quirks: &Quirks, fields: &str) -> String {
+fn fields(quirks: &ProviderQuirks, fields: &str) -> String {
     let sent = body(quirks, &format!(r#""messages":[{{"role":"user","content":"hi"}}],"max_tokens":1,{fields}"#));
     let rest = sent.split_once(r#""max_tokens":1"#).unwrap_or_else(|| panic!("{sent}")).1;
     rest.trim_start_matches(r#","max_completion_tokens":1"#).strip_suffix('}').unwrap().to_owned()
@@ -60,13 +60,13 @@ fn other_providers_get_messages_as_they_were_sent() {
     let message =
         r#"{"role" : "developer","content":[{"type":"thinking","thinking":"x"}],"name":null,"x":1.0,"tool_calls":[]}"#;
     let sent = format!("[{}]", message.replace("developer", "assistant"));
-    assert_eq!(messages(&Quirks::default(), &sent), sent);
+    assert_eq!(messages(&ProviderQuirks::default(), &sent), sent);
     let sent = format!("[{USER},{{\"role\" : \"developer\",\"content\":null}}]");
-    assert_eq!(messages(&Quirks::default(), &sent), sent);
+    assert_eq!(messages(&ProviderQuirks::default(), &sent), sent);
     // Except for fields that no provider gets.
     let cached = r#"[{"role":"system","cache_control":{"type":"ephemeral"},"content":[{"annotations":[],"type":"text","text" : "x"}],"name":null}]"#;
     assert_eq!(
-        messages(&Quirks::default(), cached),
+        messages(&ProviderQuirks::default(), cached),
         r#"[{"role":"system","content":[{"type":"text","text" : "x"}],"name":null}]"#
     );
 }
@@ -83,10 +83,10 @@ fn calls_and_their_results_have_ids_of_the_providers_form() {
     let sent = history("call_abc123", r#","index":0,"provider_specific_fields":null"#, r"call_\u0061bc123");
     assert_eq!(messages(&mistral, &sent), expected);
     assert_eq!(messages(&mistral, &expected), expected, "as the client has it from another answer");
-    let rules = MessageRules { call_ids: CallIds::NineAlphanumerics, ..MessageRules::default() };
-    let only_ids = Quirks { messages: rules, ..Quirks::default() };
+    let rules = MessageRules { call_ids: CallIdForm::NineAlphanumerics, ..MessageRules::default() };
+    let only_ids = ProviderQuirks { messages: rules, ..ProviderQuirks::default() };
     assert_eq!(messages(&only_ids, &history("call_abc123", "", "call_abc123")), expected);
-    assert_eq!(messages(&Quirks::default(), &sent), sent);
+    assert_eq!(messages(&ProviderQuirks::default(), &sent), sent);
 }
 
 #[test]
@@ -156,8 +156,10 @@ fn refusals_are_words_where_the_provider_has_no_other_place_for_them() {
 
 #[test]
 fn thoughts_come_back_in_the_form_of_the_provider() {
-    let with =
-        |thoughts| Quirks { messages: MessageRules { thoughts, ..MessageRules::default() }, ..Quirks::default() };
+    let with = |thoughts| ProviderQuirks {
+        messages: MessageRules { thoughts, ..MessageRules::default() },
+        ..ProviderQuirks::default()
+    };
     let of = |thoughts, message: &str| {
         let sent = messages(&with(thoughts), &format!(r#"[{{"role":"assistant",{message}}}]"#));
         sent.strip_prefix(r#"[{"role":"assistant""#)
@@ -172,31 +174,31 @@ fn thoughts_come_back_in_the_form_of_the_provider() {
     let field = r#""content":"1","reasoning_content":"so""#;
     let parts = format!(r#""content":[{part},{text}]"#);
     for (thoughts, sent, expected) in [
-        (Thoughts::AsSent, field, field),
-        (Thoughts::AsSent, &parts, &parts),
-        (Thoughts::Drop, field, r#""content":"1""#),
-        (Thoughts::Drop, r#""content":"1","reasoning":"so""#, r#""content":"1""#),
-        (Thoughts::Drop, &parts, &format!(r#""content":[{text}]"#)),
-        (Thoughts::Field, field, field),
-        (Thoughts::Field, &parts, &format!(r#""content":[{text}],"reasoning_content":"so""#)),
-        (Thoughts::Field, &format!(r#""content":[{part}]"#), r#""content":"","reasoning_content":"so""#),
+        (ReasoningForm::AsSent, field, field),
+        (ReasoningForm::AsSent, &parts, &parts),
+        (ReasoningForm::Drop, field, r#""content":"1""#),
+        (ReasoningForm::Drop, r#""content":"1","reasoning":"so""#, r#""content":"1""#),
+        (ReasoningForm::Drop, &parts, &format!(r#""content":[{text}]"#)),
+        (ReasoningForm::Field, field, field),
+        (ReasoningForm::Field, &parts, &format!(r#""content":[{text}],"reasoning_content":"so""#)),
+        (ReasoningForm::Field, &format!(r#""content":[{part}]"#), r#""content":"","reasoning_content":"so""#),
         (
-            Thoughts::Field,
+            ReasoningForm::Field,
             &format!(r#""reasoning_content":null,{parts}"#),
             &format!(r#""content":[{text}],"reasoning_content":"so""#),
         ),
-        (Thoughts::Parts, &parts, &parts),
-        (Thoughts::Parts, field, &parts),
-        (Thoughts::Parts, r#""reasoning_content":"so""#, &format!(r#""content":[{part}]"#)),
-        (Thoughts::Parts, r#""content":null,"reasoning":"so""#, &format!(r#""content":[{part}]"#)),
-        (Thoughts::Parts, &format!(r#""reasoning_content":"so","content":[{text}]"#), &parts),
+        (ReasoningForm::Parts, &parts, &parts),
+        (ReasoningForm::Parts, field, &parts),
+        (ReasoningForm::Parts, r#""reasoning_content":"so""#, &format!(r#""content":[{part}]"#)),
+        (ReasoningForm::Parts, r#""content":null,"reasoning":"so""#, &format!(r#""content":[{part}]"#)),
+        (ReasoningForm::Parts, &format!(r#""reasoning_content":"so","content":[{text}]"#), &parts),
     ] {
         assert_eq!(of(thoughts, sent), expected, "{thoughts:?}: {sent}");
         assert_eq!(of(thoughts, expected), expected, "{thoughts:?}, sent again");
     }
     // Thoughts of other roles are plain fields.
     let user = r#"[{"role":"user","content":"1","reasoning_content":"so"}]"#;
-    assert_eq!(messages(&with(Thoughts::Drop), user), user);
+    assert_eq!(messages(&with(ReasoningForm::Drop), user), user);
 }
 
 #[test]
@@ -210,7 +212,10 @@ fn values_are_those_that_the_provider_has() {
             assert_eq!(of(sent), format!(r#","reasoning_effort":"{expected}""#), "{provider}");
         }
     }
-    assert_eq!(fields(&Quirks::default(), r#""reasoning_effort" : "xhigh""#), r#","reasoning_effort" : "xhigh""#);
+    assert_eq!(
+        fields(&ProviderQuirks::default(), r#""reasoning_effort" : "xhigh""#),
+        r#","reasoning_effort" : "xhigh""#
+    );
 }
 
 #[test]
@@ -226,10 +231,10 @@ fn what_asks_for_nothing_is_left_out_where_it_is_refused() {
     assert_eq!(stream, r#","stream":true,"n":2"#);
     // Fields that are not sent to a provider without a list.
     let nothing = r#""metadata":{"a":"b"},"prompt_cache_retention":"24h","best_of":1,"echo":false,"extra_body":{ },"ignore_eos":false,"plugins":[]"#;
-    assert_eq!(fields(&Quirks::default(), nothing), "");
+    assert_eq!(fields(&ProviderQuirks::default(), nothing), "");
     let passes =
         r#","best_of":null,"tools":[],"tool_choice":"auto","modalities":["text"],"logprobs":false,"x_unknown":[]"#;
-    assert_eq!(fields(&Quirks::default(), &passes[1..]), passes);
+    assert_eq!(fields(&ProviderQuirks::default(), &passes[1..]), passes);
     for refused in [
         r#""best_of":2"#,
         r#""echo":true"#,
@@ -238,14 +243,14 @@ fn what_asks_for_nothing_is_left_out_where_it_is_refused() {
         r#""web_search_options":{}"#,
     ] {
         let name = refused[1..].split_once('"').unwrap().0;
-        let param = refused_param(&Quirks::default(), refused);
+        let param = refused_param(&ProviderQuirks::default(), refused);
         assert_eq!(param.as_deref(), (name != "Metadata").then_some(name), "{refused}");
     }
 }
 
 #[test]
 fn tools_and_choices_are_those_that_the_provider_has() {
-    let (plain, vllm) = (Quirks::default(), shipped("scaleway"));
+    let (plain, vllm) = (ProviderQuirks::default(), shipped("scaleway"));
     let tool =
         |name: &str, more: &str| format!(r#"{{"type":"function","function":{{"name":"{name}","strict":true}}{more}}}"#);
     let (f, g) = (tool("f", ""), tool("g", ""));
@@ -270,7 +275,7 @@ fn tools_and_choices_are_those_that_the_provider_has() {
     }
 
     let custom = r#""tools":[{"type":"custom","custom":{"name":"f","format":{"type":"text"}}}],"tool_choice":{"type":"custom","custom":{"name":"f"}}"#;
-    let takes_custom = Quirks { custom_tools: true, ..Quirks::default() };
+    let takes_custom = ProviderQuirks { custom_tools: true, ..ProviderQuirks::default() };
     assert_eq!(fields(&takes_custom, custom), format!(",{custom}"));
     let refusal = |fields: &str| {
         refused(&format!(r#"{{"model":"svc/qwen3-32b","messages":[{USER}],{fields}}}"#)).1["message"].to_string()
@@ -295,7 +300,7 @@ fn tools_and_choices_are_those_that_the_provider_has() {
 fn half_a_character_does_not_end_a_conversation() {
     let cut = r#"[{"role":"user","content":"a\ud83d"},{"role":"user","content":[{"type":"text","text":"\uDe00 \ud83d\ude00"}]}]"#;
     let mended = r#"[{"role":"user","content":"a\ufffd"},{"role":"user","content":[{"type":"text","text":"\ufffd \ud83d\ude00"}]}]"#;
-    assert_eq!(messages(&Quirks::default(), cut), mended);
+    assert_eq!(messages(&ProviderQuirks::default(), cut), mended);
     let (_, error) = refused(&format!(r#"{{"model":"svc/qwen3-32b","messages":[{USER}],"x\ud83d":1}}"#));
     assert_eq!(error["code"], "invalid_value", "names are not");
 }
@@ -304,13 +309,17 @@ fn half_a_character_does_not_end_a_conversation() {
 fn a_reservation_covers_what_is_written_for_the_provider() {
     let rules = MessageRules {
         filler: "A turn of many more words than the ones between which it goes.".to_owned(),
-        thoughts: Thoughts::Parts,
+        thoughts: ReasoningForm::Parts,
         ..shipped("mistral").messages
     };
-    let quirks = Quirks { messages: rules, lacks: vec![Lack::RefusalParts], ..Quirks::default() };
+    let quirks = ProviderQuirks {
+        messages: rules,
+        lacks: vec![UnsupportedConstruct::RefusalParts],
+        ..ProviderQuirks::default()
+    };
     let turns = r#"{"role":"assistant","reasoning_content":"x"},{"role":"tool","tool_call_id":"","content":""},{"role":"user","content":""},"#;
     let body = format!(r#"{{"model":"svc/gpt-oss-20b","messages":[{}{USER}]}}"#, turns.repeat(40));
-    let request = validate(&Bytes::from(body.clone()), &models(&quirks), &Asks::default()).unwrap();
+    let request = validate(&Bytes::from(body.clone()), &models(&quirks), &RequestLimits::default()).unwrap();
     assert!(request.body.len() > body.len() + 40 * 100, "{}", request.body.len());
     assert!(request.max_usage.prompt >= request.body.len() as u64);
 }

@@ -14,7 +14,7 @@ use proptest::{prelude::*, strategy::ValueTree as _, test_runner::TestRunner};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::gateway::wire::Wire;
+use crate::gateway::wire::WireChecks;
 
 /// A choice of some tools.
 const ALLOWED: &str =
@@ -182,7 +182,7 @@ fn request() -> impl Strategy<Value = String> {
 /// content of the messages and tools that are sent.
 fn judged(request: &CompletionRequest) -> Value {
     let body = request.body.joined();
-    let found = Fields::parse(&body).unwrap().judge(&request.model.model.provider.quirks).unwrap();
+    let found = RequestFields::parse(&body).unwrap().validate_judged(&request.model.model.provider.quirks).unwrap();
     let parts: BTreeMap<_, _> = found.parts().filter(|(_, count)| *count > 0).collect();
     json!({
         "model": request.model.model.upstream,
@@ -218,15 +218,15 @@ fn read(program: &str, script: &str, requests: &str) -> Vec<Vec<Value>> {
 
 #[test]
 fn every_parser_reads_what_was_judged() {
-    let wire = Wire::new().unwrap();
+    let wire = WireChecks::new().unwrap();
     // In the dialects of the shipped providers, but with the stream options as the parsers expect them.
     let mut config = Gateway::default();
     for provider in config.providers.values_mut() {
         provider.quirks.drop.retain(|dropped| dropped != "stream_options" && dropped != "store");
     }
-    config.providers.get_mut("ovhcloud").unwrap().quirks = Quirks::default();
+    config.providers.get_mut("ovhcloud").unwrap().quirks = ProviderQuirks::default();
     config.models.values_mut().for_each(|model| model.vision = true);
-    let models = Models::of(&config, |_| Some("key".to_owned())).unwrap();
+    let models = ModelCatalog::from_config(&config, |_| Some("key".to_owned())).unwrap();
     let models = ServedModels::new(&models, &config, None).unwrap();
     let mut runner = TestRunner::deterministic();
     let (mut sent, mut expected, mut kinds) = (String::new(), Vec::new(), BTreeMap::<String, u64>::new());
@@ -234,7 +234,7 @@ fn every_parser_reads_what_was_judged() {
         let body = request().new_tree(&mut runner).unwrap().current();
         wire.check_request(body.as_bytes()).unwrap();
         let body = Bytes::from(body);
-        let Ok(request) = validate(&body, &models, &Asks::default()) else { continue };
+        let Ok(request) = validate(&body, &models, &RequestLimits::default()) else { continue };
         let body = request.body.joined();
         let text = std::str::from_utf8(&body).unwrap();
         // Without a stream, its options pass unchanged, even under names that other parsers do not read.

@@ -1,6 +1,6 @@
 //! Requests for embeddings and legacy completions.
 
-use config::gateway::Model;
+use config::gateway::ModelEntry;
 use serde_json::Value;
 
 use super::*;
@@ -14,16 +14,16 @@ fn models() -> ServedModels {
         ("svc/bge", "ovhcloud", ModelRoute::Embeddings),
         ("svc/qwen-fim", "ovhcloud", ModelRoute::Completions),
     ] {
-        let model = Model {
+        let model = ModelEntry {
             routes: vec![route],
             upstream: "upstream".to_owned(),
             output_cents: 0,
             context: Some(8_192),
             ..config.models["svc/mistral-small"].clone()
         };
-        config.models.insert(id.to_owned(), Model { provider: provider.to_owned(), ..model });
+        config.models.insert(id.to_owned(), ModelEntry { provider: provider.to_owned(), ..model });
     }
-    let models = Models::of(&config, |_| Some("key".to_owned())).unwrap();
+    let models = ModelCatalog::from_config(&config, |_| Some("key".to_owned())).unwrap();
     ServedModels::new(&models, &config, None).unwrap()
 }
 
@@ -33,12 +33,16 @@ fn embeddings(model: &str, fields: &str) -> Validated {
     validate_embeddings(
         Bytes::from(format!(r#"{{"model":"svc/{model}"{fields}}}"#)).into(),
         &models(),
-        &Asks::default(),
+        &RequestLimits::default(),
     )
 }
 
 fn text(model: &str, fields: &str) -> Validated {
-    validate_text(Bytes::from(format!(r#"{{"model":"svc/{model}"{fields}}}"#)).into(), &models(), &Asks::default())
+    validate_text(
+        Bytes::from(format!(r#"{{"model":"svc/{model}"{fields}}}"#)).into(),
+        &models(),
+        &RequestLimits::default(),
+    )
 }
 
 /// Returns what follows the model in the provider's body.
@@ -81,7 +85,7 @@ fn embeddings_pass_in_the_dialect_of_their_provider() {
 fn embeddings_reserve_what_they_may_read_and_nothing_to_write() {
     let usage = |fields: &str| {
         let request = embeddings("bge", fields).unwrap();
-        (request.max_usage.prompt, request.max_usage.completion, request.longest())
+        (request.max_usage.prompt, request.max_usage.completion, request.time_limit())
     };
     let (one, completion, longest) = usage(r#","input":"a""#);
     assert!(one > 1 && one < 200 && completion == 0 && longest == limits::EXCHANGE, "{one}");
@@ -125,7 +129,7 @@ fn a_model_is_asked_at_its_own_endpoints_alone() {
         embeddings("mistral-small", r#","input":"a""#),
         text("mistral-small", r#","prompt":"a""#),
         text("bge", r#","prompt":"a""#),
-        validate(&asked, &models(), &Asks::default()),
+        validate(&asked, &models(), &RequestLimits::default()),
     ] {
         assert_eq!(refusal(request), ("invalid_value".to_owned(), "model".to_owned()));
     }
@@ -162,12 +166,12 @@ fn every_candidate_of_every_prompt_is_reserved() {
     let mut config = Gateway::default();
     let model = config.models.get_mut("svc/gpt-oss-20b").unwrap();
     model.routes = vec![ModelRoute::Completions];
-    config.providers.get_mut("ovhcloud").unwrap().quirks = Quirks::default();
-    let models = Models::of(&config, |_| Some("key".to_owned())).unwrap();
+    config.providers.get_mut("ovhcloud").unwrap().quirks = ProviderQuirks::default();
+    let models = ModelCatalog::from_config(&config, |_| Some("key".to_owned())).unwrap();
     let models = ServedModels::new(&models, &config, None).unwrap();
     let of = |fields: &str| {
         let body = format!(r#"{{"model":"svc/gpt-oss-20b","max_tokens":10,{fields}}}"#);
-        validate_text(Bytes::from(body).into(), &models, &Asks::default())
+        validate_text(Bytes::from(body).into(), &models, &RequestLimits::default())
     };
     let reserved = |fields: &str| {
         let request = of(fields).unwrap();
@@ -209,8 +213,8 @@ fn an_answer_may_take_as_long_as_a_slow_model_writes() {
         let body = format!(
             r#"{{"model":"svc/mistral-large","messages":[{{"role":"user"}}],"max_tokens":{tokens},"n":{choices}}}"#
         );
-        let asks = Asks::default().with_tokens(1_000_000);
-        validate(&Bytes::from(body), &models(), &asks).unwrap().longest()
+        let asks = RequestLimits::default().with_tokens(1_000_000);
+        validate(&Bytes::from(body), &models(), &asks).unwrap().time_limit()
     };
     assert_eq!(longest(1, 1), limits::EXCHANGE);
     assert_eq!(longest(4_096, 4), limits::EXCHANGE);

@@ -4,8 +4,8 @@ use super::*;
 
 const MB: usize = 1024 * 1024;
 
-fn large() -> Asks {
-    Asks::default().with_body(32 * MB as u64).with_tokens(100_000)
+fn large() -> RequestLimits {
+    RequestLimits::default().with_body(32 * MB as u64).with_tokens(100_000)
 }
 
 fn with_messages(messages: &str) -> String {
@@ -22,7 +22,7 @@ fn work(body: String, models: &ServedModels) -> u64 {
 
 #[test]
 fn a_body_is_judged_in_linear_time() {
-    let models = models(&Quirks::default());
+    let models = models(&ProviderQuirks::default());
     let repeated = |one: &str, bytes: usize| vec![one; bytes / one.len()].join(",");
     let nested = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
     let call = r#"{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{\"a\":[1,2]}"},"type":"function"}]}"#;
@@ -68,7 +68,7 @@ fn a_large_body_is_sent_as_slices_of_itself() {
     let body = Bytes::from(format!(
         r#"{{"model":"svc/qwen3-32b", "messages":[{message}], "max_tokens":20000,"store":true,"seed":1}}"#
     ));
-    let request = validate(&body, &models(&Quirks::default()), &large()).unwrap();
+    let request = validate(&body, &models(&ProviderQuirks::default()), &large()).unwrap();
     let text = request.body.joined();
     let expected = String::from_utf8(body.to_vec()).unwrap().replace("svc/qwen3-32b", "Qwen3-32B");
     let expected = expected.replace("\"store\":true", "\"store\":false").replace(", \"", ",\"");
@@ -83,7 +83,7 @@ fn a_large_body_is_sent_as_slices_of_itself() {
 #[test]
 fn what_would_take_more_memory_than_the_body_is_refused_or_not_decoded() {
     let refused = |body: String| {
-        let error = validate(&Bytes::from(body), &models(&Quirks::default()), &large()).err().unwrap();
+        let error = validate(&Bytes::from(body), &models(&ProviderQuirks::default()), &large()).err().unwrap();
         serde_json::from_str::<serde_json::Value>(&error.to_json()).unwrap()["error"].take()
     };
     let fields = vec![r#""a":1"#; limits::REQUEST_FIELDS].join(",");
@@ -102,7 +102,7 @@ fn what_would_take_more_memory_than_the_body_is_refused_or_not_decoded() {
     let body = with_messages(&format!(r#"{{"role":"tool","content":"{content}"}}"#));
     let mut config = Gateway::default();
     config.models.get_mut("svc/gpt-oss-20b").unwrap().context = None;
-    let models = Models::of(&config, |_| Some("key".to_owned())).unwrap();
+    let models = ModelCatalog::from_config(&config, |_| Some("key".to_owned())).unwrap();
     let models = ServedModels::new(&models, &config, None).unwrap();
     let request = validate(&Bytes::from(body), &models, &large()).unwrap();
     let members = limits::DECODED_STRING_BYTES as u64 / 4;
@@ -113,7 +113,8 @@ fn what_would_take_more_memory_than_the_body_is_refused_or_not_decoded() {
 fn a_cut_request_is_sent_with_what_it_may_ask() {
     let sent = |fields: &str| {
         let body = format!(r#"{{"model":"svc/qwen3-32b","messages":[{{"role":"user"}}],{fields}}}"#);
-        let request = validate(&body.into(), &models(&Quirks::default()), &Asks::default().clamped()).unwrap();
+        let request =
+            validate(&body.into(), &models(&ProviderQuirks::default()), &RequestLimits::default().clamped()).unwrap();
         let text = String::from_utf8(request.body.joined().to_vec()).unwrap();
         (text.split_once("}],").unwrap().1.to_owned(), request.max_usage.completion)
     };

@@ -119,9 +119,9 @@ impl Json {
 
 /// Returns the tokens reserved for the prompt of a request with this message and these fields.
 fn reserved(message: &str, fields: &str) -> u64 {
-    static MODELS: LazyLock<ServedModels> = LazyLock::new(|| models(&Quirks::default()));
+    static MODELS: LazyLock<ServedModels> = LazyLock::new(|| models(&ProviderQuirks::default()));
     let body = format!(r#"{{"model":"svc/mistral-small","messages":[{{{message}}}]{fields}}}"#);
-    validate(&Bytes::from(body), &MODELS, &Asks::default()).unwrap().max_usage.prompt
+    validate(&Bytes::from(body), &MODELS, &RequestLimits::default()).unwrap().max_usage.prompt
 }
 
 proptest! {

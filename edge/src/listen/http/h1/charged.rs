@@ -11,47 +11,47 @@ use std::{
 };
 
 use bytes::{Buf, Bytes};
-use fairness::budget::{Exhausted, Grant};
+use fairness::budget::{ByteGrant, ExhaustedError};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
-use super::super::Shared;
+use super::super::ConnectionShared;
 use crate::{
-    front::Body,
-    http::{BodyError, Chunk, charge},
+    front::ResponseBody,
+    http::{BodyError, ChargedChunk, charged_bytes},
     limits::{self, BLOCK_BYTES, RUN_BLOCKS},
     metrics,
 };
 
-type Asking = Pin<Box<dyn Future<Output = Result<Grant, Exhausted>> + Send>>;
+type PendingGrant = Pin<Box<dyn Future<Output = Result<ByteGrant, ExhaustedError>> + Send>>;
 
 #[derive(Default)]
-pub(in crate::listen::http) struct Run {
-    first: Chunk,
+pub(in crate::listen::http) struct ChunkRun {
+    first: ChargedChunk,
     /// Empty, and not allocated, for most bodies, which are one chunk.
-    rest: VecDeque<Chunk>,
+    rest: VecDeque<ChargedChunk>,
 }
 
 /// A body that reads nothing before it has a grant for it.
-pub(in crate::listen::http) struct Charged {
-    body: Body,
-    shared: Arc<Shared>,
-    grant: Option<Grant>,
-    asking: Option<Asking>,
+pub(in crate::listen::http) struct ChargedBody {
+    body: ResponseBody,
+    shared: Arc<ConnectionShared>,
+    grant: Option<ByteGrant>,
+    asking: Option<PendingGrant>,
     /// Bytes of a body that is not pulled, which wait for their grant.
     given: Option<Bytes>,
     /// Why the body ended early, reported after the bytes before it.
     failed: Option<BodyError>,
 }
 
-impl Run {
-    fn of(first: Chunk) -> Self {
+impl ChunkRun {
+    fn from_chunk(first: ChargedChunk) -> Self {
         Self { first, rest: VecDeque::new() }
     }
 }
 
-impl Buf for Run {
+impl Buf for ChunkRun {
     fn remaining(&self) -> usize {
-        self.first.remaining() + self.rest.iter().map(Chunk::remaining).sum::<usize>()
+        self.first.remaining() + self.rest.iter().map(ChargedChunk::remaining).sum::<usize>()
     }
 
     fn chunk(&self) -> &[u8] {
@@ -81,9 +81,13 @@ impl Buf for Run {
     }
 }
 
-impl Charged {
+impl ChargedBody {
     /// Creates a body that is charged to the connection; `grant` is for its first bytes.
-    pub(in crate::listen::http) fn new(body: Body, shared: Arc<Shared>, grant: Option<Grant>) -> Self {
+    pub(in crate::listen::http) fn new(
+        body: ResponseBody,
+        shared: Arc<ConnectionShared>,
+        grant: Option<ByteGrant>,
+    ) -> Self {
         Self { body, shared, grant, asking: None, given: None, failed: None }
     }
 
@@ -114,7 +118,7 @@ impl Charged {
         }
     }
 
-    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<ChargedChunk, BodyError>>> {
         let bytes = if self.body.is_pulled() {
             let next = usize::try_from(self.body.left()).unwrap_or(BLOCK_BYTES).min(BLOCK_BYTES);
             if next == 0 {
@@ -124,7 +128,7 @@ impl Charged {
                 self.grant = None;
                 return Poll::Pending;
             }
-            if let Err(error) = ready!(self.poll_grant(cx, charge(next))) {
+            if let Err(error) = ready!(self.poll_grant(cx, charged_bytes(next))) {
                 return Poll::Ready(Some(Err(error)));
             }
             match ready!(self.body.poll_next(cx, BLOCK_BYTES)) {
@@ -146,15 +150,15 @@ impl Charged {
             }
             self.given.take().unwrap_or_default()
         };
-        Poll::Ready(Some(Ok(Chunk::new(bytes, self.grant.take(), None))))
+        Poll::Ready(Some(Ok(ChargedChunk::new(bytes, self.grant.take(), None))))
     }
 
-    fn poll_run(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Run, BodyError>>> {
+    fn poll_run(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<ChunkRun, BodyError>>> {
         if let Some(error) = self.failed.take() {
             return Poll::Ready(Some(Err(error)));
         }
         let Some(first) = ready!(self.poll_chunk(cx)) else { return Poll::Ready(None) };
-        let mut run = Run::of(first?);
+        let mut run = ChunkRun::from_chunk(first?);
         while run.rest.len() + 1 < RUN_BLOCKS && self.has_spare() {
             match self.poll_chunk(cx) {
                 Poll::Ready(Some(Ok(chunk))) => run.rest.push_back(chunk),
@@ -175,17 +179,17 @@ impl Charged {
             return false;
         }
         if self.grant.is_none() {
-            self.grant = self.shared.connection.account.try_take_spare(charge(next)).ok();
+            self.grant = self.shared.connection.account.try_take_spare(charged_bytes(next)).ok();
         }
         self.grant.is_some()
     }
 }
 
-impl HttpBody for Charged {
-    type Data = Run;
+impl HttpBody for ChargedBody {
+    type Data = ChunkRun;
     type Error = BodyError;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Run>, BodyError>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<ChunkRun>, BodyError>>> {
         self.poll_run(cx).map(|next| next.map(|run| run.map(Frame::data)))
     }
 
@@ -200,7 +204,7 @@ impl HttpBody for Charged {
 
 #[cfg(test)]
 mod tests {
-    use fairness::budget::{Budget, Limits};
+    use fairness::budget::{BudgetLimits, ByteBudget};
 
     use super::*;
 
@@ -208,13 +212,13 @@ mod tests {
     fn a_run_gives_every_byte_once_and_each_grant_as_soon_as_its_bytes_are_taken() {
         let text = b"abcdefghi";
         for steps in [vec![9], vec![3, 3, 3], vec![1, 4, 4], vec![2, 0, 7]] {
-            let budget = Budget::new(Limits { total: 100, client: 100, connection: 100 });
+            let budget = ByteBudget::new(BudgetLimits { total: 100, client: 100, connection: 100 });
             let account = budget.account(None);
             let chunk = |from: usize| {
                 let grant = account.try_take(3).unwrap();
-                Chunk::new(Bytes::copy_from_slice(&text[from..from + 3]), Some(grant), None)
+                ChargedChunk::new(Bytes::copy_from_slice(&text[from..from + 3]), Some(grant), None)
             };
-            let mut run = Run::of(chunk(0));
+            let mut run = ChunkRun::from_chunk(chunk(0));
             run.rest.extend([chunk(3), chunk(6)]);
             let (mut taken, mut at) = (Vec::new(), 0);
             for step in steps {

@@ -21,7 +21,7 @@ use crate::limits::{HEAD_BYTES, HEAD_LINE_BYTES};
 const COOKIE: &[u8] = b"cookie:";
 
 #[derive(Default)]
-pub(super) struct Heads {
+pub(super) struct HeadFindings {
     /// Whether a chunked request has stated a length as well, or may have.
     pub(super) ambiguous: Arc<AtomicBool>,
     /// Whether cookies in the current head exceed half of the maximum of a head.
@@ -29,8 +29,8 @@ pub(super) struct Heads {
 }
 
 /// Returns the stream for hyper, which updates `heads` with what was read.
-pub(super) fn watched<S: AsyncRead>(stream: S, heads: Arc<Heads>) -> InspectReader<S, impl FnMut(&[u8])> {
-    let mut watch = Watch::default();
+pub(super) fn watched<S: AsyncRead>(stream: S, heads: Arc<HeadFindings>) -> InspectReader<S, impl FnMut(&[u8])> {
+    let mut watch = HeadInspector::default();
     InspectReader::new(stream, move |bytes| {
         let before = watch.has_many_cookies();
         if watch.is_ambiguous_after(bytes) {
@@ -43,17 +43,17 @@ pub(super) fn watched<S: AsyncRead>(stream: S, heads: Arc<Heads>) -> InspectRead
 }
 
 #[derive(Default)]
-struct Watch {
-    at: At,
+struct HeadInspector {
+    at: HeadPosition,
     line: Vec<u8>,
-    length: Option<Length>,
+    length: Option<StatedLength>,
     in_chunks: bool,
     /// Bytes of cookie lines in the current head.
     cookies: usize,
 }
 
 #[derive(Default, Clone, Copy)]
-enum At {
+enum HeadPosition {
     /// Before a request: empty lines are skipped there.
     #[default]
     Start,
@@ -65,25 +65,25 @@ enum At {
 }
 
 #[derive(Clone, Copy)]
-enum Length {
+enum StatedLength {
     Bytes(u64),
     Unreadable,
 }
 
-impl Watch {
+impl HeadInspector {
     /// Inspects the next bytes. Returns whether any request so far was chunked and stated a length as well, or may
     /// have: after a length that we cannot parse, though hyper perhaps can, the requests that follow are unknown.
     fn is_ambiguous_after(&mut self, mut bytes: &[u8]) -> bool {
         while !bytes.is_empty() {
             match self.at {
-                At::Lost => break,
-                At::Body(left) => {
+                HeadPosition::Lost => break,
+                HeadPosition::Body(left) => {
                     let skipped = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
                     bytes = &bytes[skipped..];
                     let left = left - skipped as u64;
-                    self.at = if left == 0 { At::Start } else { At::Body(left) };
+                    self.at = if left == 0 { HeadPosition::Start } else { HeadPosition::Body(left) };
                 }
-                At::Start | At::Head => match memchr(b'\n', bytes) {
+                HeadPosition::Start | HeadPosition::Head => match memchr(b'\n', bytes) {
                     None => {
                         self.keep(bytes);
                         break;
@@ -92,7 +92,7 @@ impl Watch {
                         let (line, rest) = bytes.split_at(end);
                         bytes = rest.get(1..).unwrap_or_default();
                         if self.line.is_empty() {
-                            if matches!(self.at, At::Head) && is_cookie(line) {
+                            if matches!(self.at, HeadPosition::Head) && is_cookie(line) {
                                 self.cookies += line.len();
                             }
                             self.read(line);
@@ -106,8 +106,8 @@ impl Watch {
             }
         }
         match self.length {
-            Some(Length::Bytes(_)) => self.in_chunks,
-            Some(Length::Unreadable) => true,
+            Some(StatedLength::Bytes(_)) => self.in_chunks,
+            Some(StatedLength::Unreadable) => true,
             None => false,
         }
     }
@@ -119,7 +119,7 @@ impl Watch {
     fn keep(&mut self, part: &[u8]) {
         let room = HEAD_LINE_BYTES - self.line.len();
         self.line.extend_from_slice(&part[..part.len().min(room)]);
-        if matches!(self.at, At::Head) && is_cookie(&self.line) {
+        if matches!(self.at, HeadPosition::Head) && is_cookie(&self.line) {
             self.cookies += part.len();
         }
     }
@@ -127,8 +127,8 @@ impl Watch {
     fn read(&mut self, line: &[u8]) {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         match self.at {
-            At::Start if line.is_empty() => {}
-            At::Start => self.at = At::Head,
+            HeadPosition::Start if line.is_empty() => {}
+            HeadPosition::Start => self.at = HeadPosition::Head,
             _ if line.is_empty() => self.end_head(),
             _ => self.read_field(line),
         }
@@ -137,15 +137,15 @@ impl Watch {
     fn end_head(&mut self) {
         self.cookies = 0;
         if self.in_chunks {
-            self.at = At::Lost;
+            self.at = HeadPosition::Lost;
             return;
         }
         self.at = match self.length.take() {
-            None | Some(Length::Bytes(0)) => At::Start,
-            Some(Length::Bytes(length)) => At::Body(length),
-            Some(Length::Unreadable) => {
-                self.length = Some(Length::Unreadable);
-                At::Lost
+            None | Some(StatedLength::Bytes(0)) => HeadPosition::Start,
+            Some(StatedLength::Bytes(length)) => HeadPosition::Body(length),
+            Some(StatedLength::Unreadable) => {
+                self.length = Some(StatedLength::Unreadable);
+                HeadPosition::Lost
             }
         };
     }
@@ -163,7 +163,7 @@ impl Watch {
             let digits = std::str::from_utf8(value).ok().map(str::trim).filter(|text| !text.starts_with('+'));
             // A line that arrived in parts may have been truncated there.
             let length = digits.filter(|_| line.len() < HEAD_LINE_BYTES).and_then(|text| text.parse().ok());
-            self.length = Some(length.map_or(Length::Unreadable, Length::Bytes));
+            self.length = Some(length.map_or(StatedLength::Unreadable, StatedLength::Bytes));
         }
     }
 }
@@ -197,7 +197,7 @@ mod tests {
         for (requests, expected) in [(&AMBIGUOUS[..], true), (&CLEAR[..], false)] {
             for request in requests {
                 for step in [1, 2, 3, 7, request.len()] {
-                    let mut watch = Watch::default();
+                    let mut watch = HeadInspector::default();
                     let seen = request.as_bytes().chunks(step).any(|part| watch.is_ambiguous_after(part));
                     assert_eq!(seen, expected, "{request:?} in steps of {step}");
                 }
@@ -211,7 +211,7 @@ mod tests {
         for line in [padded.as_str(), "content-length: five", "content-length: +5", "content-length: 5, 5"] {
             let request = format!("POST / HTTP/1.1\r\n{line}\r\n\r\nhello");
             for step in [1, 7, request.len()] {
-                let mut watch = Watch::default();
+                let mut watch = HeadInspector::default();
                 assert!(
                     request.as_bytes().chunks(step).any(|part| watch.is_ambiguous_after(part)),
                     "{line:?} by {step}"
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn an_endless_line_is_not_kept() {
-        let mut watch = Watch::default();
+        let mut watch = HeadInspector::default();
         for _ in 0..1_000 {
             watch.is_ambiguous_after(&[b'x'; 1_000]);
         }

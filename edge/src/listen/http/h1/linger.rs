@@ -19,7 +19,7 @@ use tokio::{
 use crate::limits;
 
 /// A stream that lingers when it is closed, if requested.
-pub(super) struct Linger<S> {
+pub(super) struct LingeringStream<S> {
     inner: S,
     /// Whether a request had a body, part of which may still be in flight.
     wanted: Arc<AtomicBool>,
@@ -27,14 +27,14 @@ pub(super) struct Linger<S> {
     patience: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Linger<S> {
+impl<S> LingeringStream<S> {
     /// Wraps `inner`, which lingers when it is closed if `wanted` is set by then.
     pub(super) fn new(inner: S, wanted: Arc<AtomicBool>) -> Self {
         Self { inner, wanted, shut: false, patience: None }
     }
 }
 
-impl<S: AsyncRead + Unpin> Linger<S> {
+impl<S: AsyncRead + Unpin> LingeringStream<S> {
     fn poll_rest(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let patience = self.patience.get_or_insert_with(|| Box::pin(sleep(limits::LINGER)));
         if patience.as_mut().poll(cx).is_ready() {
@@ -51,13 +51,13 @@ impl<S: AsyncRead + Unpin> Linger<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Linger<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for LingeringStream<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.inner).poll_read(cx, buf)
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Linger<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for LingeringStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.inner).poll_write(cx, buf)
     }
@@ -99,7 +99,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_still_comes_is_read_but_not_for_ever() {
         let (near, mut far) = tokio::io::duplex(1_000);
-        let mut near = Linger::new(near, Arc::new(AtomicBool::new(true)));
+        let mut near = LingeringStream::new(near, Arc::new(AtomicBool::new(true)));
         let closing = tokio::spawn(async move {
             near.write_all(b"answer").await.unwrap();
             near.shutdown().await
@@ -115,7 +115,7 @@ mod tests {
     #[tokio::test]
     async fn a_visitor_who_sent_nothing_is_not_waited_for() {
         let (near, _far) = tokio::io::duplex(1_000);
-        let mut near = Linger::new(near, Arc::default());
+        let mut near = LingeringStream::new(near, Arc::default());
         tokio::time::timeout(limits::LINGER / 2, near.shutdown()).await.unwrap().unwrap();
     }
 }

@@ -1,6 +1,6 @@
 //! HTTP/1.1: hyper's limits, and the layers between it and the socket.
 //!
-//! Request semantics are handled elsewhere. Start with [`Parkable`] and [`watched`].
+//! Request semantics are handled elsewhere. Start with [`ParkableConnection`] and [`watched`].
 
 mod charged;
 mod heads;
@@ -14,9 +14,9 @@ use std::sync::{Arc, atomic::AtomicBool};
 use hyper::server::conn::http1;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-pub(super) use self::{charged::Charged, parking::Parkable};
-use self::{heads::Heads, linger::Linger, oversized::Oversized, patience::HeadTimer};
-use crate::{front::Form, limits};
+pub(super) use self::{charged::ChargedBody, parking::ParkableConnection};
+use self::{heads::HeadFindings, linger::LingeringStream, oversized::RefusalRewriter, patience::HeadTimer};
+use crate::{front::ResponseForm, limits};
 
 /// Wraps the stream for hyper.
 ///
@@ -24,17 +24,17 @@ use crate::{front::Form, limits};
 /// `own_form` is the form of responses at the connection's host, if we may clear its cookies.
 pub(super) fn watched<S>(
     stream: S,
-    own_form: Option<Form>,
+    own_form: Option<ResponseForm>,
     had_body: Arc<AtomicBool>,
     ambiguous: Arc<AtomicBool>,
 ) -> impl AsyncRead + AsyncWrite + Unpin
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let heads = Arc::new(Heads { ambiguous, ..Heads::default() });
-    let stream = Linger::new(stream, had_body.clone());
+    let heads = Arc::new(HeadFindings { ambiguous, ..HeadFindings::default() });
+    let stream = LingeringStream::new(stream, had_body.clone());
     let watch = own_form.map(|form| (heads.clone(), form));
-    heads::watched(Oversized::new(stream, watch, had_body), heads)
+    heads::watched(RefusalRewriter::new(stream, watch, had_body), heads)
 }
 
 /// Returns hyper's HTTP/1.1 with its limits; it waits for heads with `timer`.

@@ -3,7 +3,7 @@
 //!
 //! hyper refuses an oversized head with a bare 431, and offers no hook. A browser would be locked out until its user
 //! finds out how to delete cookies: see `h2::oversized`, which does the same for HTTP/2. Nothing of the head is kept:
-//! hyper's response shows that it was too large, and [`Heads`] that cookies were the cause. A malformed head gets only
+//! hyper's response shows that it was too large, and [`HeadFindings`] that cookies were the cause. A malformed head gets only
 //! a 400; it mostly has an address with characters that browsers encode and programs often do not.
 
 use std::{
@@ -18,8 +18,8 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::heads::Heads;
-use crate::front::{self, Form};
+use super::heads::HeadFindings;
+use crate::front::{self, ResponseForm};
 
 /// The start of hyper's response to an oversized head. No other response over HTTP/1.1 has this status.
 const REFUSAL: &[u8] = b"HTTP/1.1 431 ";
@@ -33,23 +33,23 @@ const WHY_MALFORMED: &str = "The request is malformed. In an address, characters
                              %3C %3E %22 %60 %20.\n";
 
 /// A stream for hyper that replaces such responses.
-pub(super) struct Oversized<S> {
+pub(super) struct RefusalRewriter<S> {
     inner: S,
     /// The heads, and the form of the response to oversized ones; `None` if we may not clear the cookies.
-    watch: Option<(Arc<Heads>, Form)>,
+    watch: Option<(Arc<HeadFindings>, ResponseForm)>,
     /// Set with the page, so that the connection lingers for it.
     had_body: Arc<AtomicBool>,
-    page: Option<Box<Page>>,
+    page: Option<Box<PendingPage>>,
 }
 
-struct Page {
+struct PendingPage {
     bytes: Vec<u8>,
     written: usize,
 }
 
-impl<S> Oversized<S> {
+impl<S> RefusalRewriter<S> {
     /// Wraps a stream whose heads are inspected, if we may clear cookies. Sets `had_body` if a page was sent.
-    pub(super) fn new(inner: S, watch: Option<(Arc<Heads>, Form)>, had_body: Arc<AtomicBool>) -> Self {
+    pub(super) fn new(inner: S, watch: Option<(Arc<HeadFindings>, ResponseForm)>, had_body: Arc<AtomicBool>) -> Self {
         Self { inner, watch, had_body, page: None }
     }
 
@@ -66,12 +66,12 @@ impl<S> Oversized<S> {
             None if is_malformed(bytes) => malformed(),
             None => return false,
         };
-        self.page = Some(Box::new(Page { bytes: answer, written: 0 }));
+        self.page = Some(Box::new(PendingPage { bytes: answer, written: 0 }));
         true
     }
 }
 
-impl<S: AsyncWrite + Unpin> Oversized<S> {
+impl<S: AsyncWrite + Unpin> RefusalRewriter<S> {
     /// Writes the page, and then reports `instead_of` bytes of hyper's as written.
     fn poll_page(&mut self, cx: &mut Context<'_>, instead_of: usize) -> Poll<io::Result<usize>> {
         let Some(page) = &mut self.page else { return Poll::Ready(Ok(instead_of)) };
@@ -88,13 +88,13 @@ impl<S: AsyncWrite + Unpin> Oversized<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Oversized<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for RefusalRewriter<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.inner).poll_read(cx, buf)
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Oversized<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for RefusalRewriter<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         if self.is_replaced(buf) {
             return self.poll_page(cx, buf.len());
@@ -147,7 +147,7 @@ fn malformed() -> Vec<u8> {
 }
 
 /// Returns the head and the body of the page, after which the connection closes.
-fn answer(form: Form) -> Vec<u8> {
+fn answer(form: ResponseForm) -> Vec<u8> {
     let (headers, html) = front::cookies_too_large(form);
     let mut bytes = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n".to_vec();
     for (name, value) in headers.iter().filter(|(name, _)| *name != http::header::CONTENT_LENGTH) {
@@ -169,15 +169,18 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
-    use crate::listen::http::h1::{Parkable, watched};
+    use crate::listen::http::h1::{ParkableConnection, watched};
 
     /// Returns the response to a request with `lines` in its head, on a connection that has answered a request before.
-    async fn answered(own_form: Option<Form>, lines: &str) -> String {
+    async fn answered(own_form: Option<ResponseForm>, lines: &str) -> String {
         let (mut near, far) = tokio::io::duplex(64 * 1024);
         let answer = |_: Request<Incoming>| async move { Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())) };
         let stream = watched(far, own_form, Arc::default(), Arc::default());
-        let served =
-            tokio::spawn(Parkable::new(stream, service_fn(move |request| Box::pin(answer(request))), Arc::default()));
+        let served = tokio::spawn(ParkableConnection::new(
+            stream,
+            service_fn(move |request| Box::pin(answer(request))),
+            Arc::default(),
+        ));
         near.write_all(b"GET / HTTP/1.1\r\nhost: a.de\r\n\r\n").await.unwrap();
         let mut first = [0; 17];
         near.read_exact(&mut first).await.unwrap();
@@ -199,7 +202,7 @@ mod tests {
             let answer =
                 |_: Request<Incoming>| async move { Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())) };
             let stream = watched(far, None, Arc::default(), Arc::default());
-            let served = tokio::spawn(Parkable::new(
+            let served = tokio::spawn(ParkableConnection::new(
                 stream,
                 service_fn(move |request| Box::pin(answer(request))),
                 Arc::default(),
@@ -224,14 +227,14 @@ mod tests {
     async fn a_head_of_cookies_is_answered_with_a_page_that_clears_them() {
         // hyper reads up to the end of its buffer, and accepts what is complete.
         for (lines, bytes) in [(1, 70_000), (1, 700_000), (17, 4_000), (90, 700)] {
-            let answer = answered(Some(Form::Page), &cookies(lines, bytes)).await;
+            let answer = answered(Some(ResponseForm::Page), &cookies(lines, bytes)).await;
             let (head, page) = answer.split_once("\r\n\r\n").unwrap();
             assert!(head.starts_with("HTTP/1.1 431 "), "{lines} of {bytes}: {head}");
             assert!(head.contains("clear-site-data: \"cookies\"") && head.contains("connection: close"), "{head}");
             assert!(head.contains(&format!("content-length: {}", page.len())), "{head}");
             assert!(page.contains("Too many cookies"), "{page}");
         }
-        let answer = answered(Some(Form::Api), &cookies(1, 70_000)).await;
+        let answer = answered(Some(ResponseForm::Api), &cookies(1, 70_000)).await;
         assert!(answer.contains("clear-site-data: \"cookies\"") && answer.contains("x-request-id: req_"), "{answer}");
         assert!(answer.contains("{\"error\":{\"code\":\"invalid_request\""), "{answer}");
     }
@@ -240,7 +243,7 @@ mod tests {
     async fn other_heads_clear_nothing() {
         let long = format!("x-long: {}\r\n", "a".repeat(70_000));
         let mixed = format!("{}{long}", cookies(1, 4_000));
-        let own = Some(Form::Page);
+        let own = Some(ResponseForm::Page);
         for (own_form, lines) in [(own, long), (own, mixed), (None, cookies(1, 70_000))] {
             let answer = answered(own_form, &lines).await;
             assert!(answer.starts_with("HTTP/1.1 431 ") && !answer.contains("clear-site-data"), "{answer}");

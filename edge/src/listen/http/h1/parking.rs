@@ -1,7 +1,7 @@
 //! Drops hyper while a connection idles: its two buffers take as much memory as the rest of the connection, and most
 //! connections idle between two requests.
 //!
-//! hyper does not report when it idles, but it waits for each head with a timer of ours, so [`Watch`] knows. Some time
+//! hyper does not report when it idles, but it waits for each head with a timer of ours, so [`IdleWatch`] knows. Some time
 //! after the wait started, if nothing of the head was read and nothing of the last response remains to be written,
 //! hyper holds no state that a new instance would lack.
 
@@ -24,13 +24,13 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{
     builder,
-    patience::{HeadTimer, Inner},
+    patience::{BoxedSleep, HeadTimer},
 };
 use crate::{http::BodyError, limits};
 
-/// Indicators of whether hyper is idle, set by the timer and the stream, and read by [`Parkable`], in one task.
+/// Indicators of whether hyper is idle, set by the timer and the stream, and read by [`ParkableConnection`], in one task.
 #[derive(Default)]
-pub(super) struct Watch {
+pub(super) struct IdleWatch {
     /// Whether the wait for a head has lasted for [`limits::PARK_IDLE_AFTER`].
     pub(super) is_due: AtomicBool,
     /// Whether anything was read since the wait for a head started.
@@ -39,9 +39,9 @@ pub(super) struct Watch {
 }
 
 /// An HTTP/1.1 connection that is parked while it idles. Completes when the connection has ended.
-pub(in crate::listen::http) struct Parkable<S, V: HttpService<Incoming>> {
-    state: State<S, V>,
-    watch: Arc<Watch>,
+pub(in crate::listen::http) struct ParkableConnection<S, V: HttpService<Incoming>> {
+    state: ParkingState<S, V>,
+    watch: Arc<IdleWatch>,
     timer: HeadTimer,
     /// Set by a request with a body, some of which hyper may still expect.
     had_body: Arc<AtomicBool>,
@@ -49,27 +49,27 @@ pub(in crate::listen::http) struct Parkable<S, V: HttpService<Incoming>> {
     is_busy: bool,
 }
 
-enum State<S, V: HttpService<Incoming>> {
-    Served(Box<http1::Connection<TokioIo<Watched<S>>, V>>),
-    Parked(Box<Parked<S, V>>),
+enum ParkingState<S, V: HttpService<Incoming>> {
+    Served(Box<http1::Connection<TokioIo<WatchedStream<S>>, V>>),
+    Parked(Box<ParkedConnection<S, V>>),
     Ending(Box<S>),
     Over,
 }
 
-struct Parked<S, V> {
+struct ParkedConnection<S, V> {
     stream: S,
     service: V,
-    over: Inner,
+    over: BoxedSleep,
 }
 
 /// The stream for hyper, which first returns what was read while it was parked.
-struct Watched<S> {
+struct WatchedStream<S> {
     inner: S,
     first: Bytes,
-    watch: Arc<Watch>,
+    watch: Arc<IdleWatch>,
 }
 
-impl Watch {
+impl IdleWatch {
     fn is_idle(&self) -> bool {
         self.is_due.swap(false, Ordering::Relaxed)
             && !self.has_read.load(Ordering::Relaxed)
@@ -82,7 +82,7 @@ impl Watch {
     }
 }
 
-impl<S, V> Parkable<S, V>
+impl<S, V> ParkableConnection<S, V>
 where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
     V: HttpService<Incoming, ResBody: Body<Error: Into<BodyError>> + 'static, Error: Into<BodyError>, Future: Unpin>
@@ -90,36 +90,36 @@ where
 {
     /// Serves the requests of `stream` with `service`. Never parks once `had_body` is set.
     pub(in crate::listen::http) fn new(stream: S, service: V, had_body: Arc<AtomicBool>) -> Self {
-        let watch = Arc::<Watch>::default();
+        let watch = Arc::<IdleWatch>::default();
         let timer = HeadTimer::new(watch.clone());
-        let mut this = Self { state: State::Over, watch, timer, had_body, is_busy: false };
+        let mut this = Self { state: ParkingState::Over, watch, timer, had_body, is_busy: false };
         this.serve(stream, service, Bytes::new());
         this
     }
 
     fn serve(&mut self, stream: S, service: V, first: Bytes) {
-        let stream = Watched { inner: stream, first, watch: self.watch.clone() };
+        let stream = WatchedStream { inner: stream, first, watch: self.watch.clone() };
         let connection = builder(self.timer.clone()).serve_connection(TokioIo::new(stream), service);
-        self.state = State::Served(Box::new(connection));
+        self.state = ParkingState::Served(Box::new(connection));
     }
 
     pub(in crate::listen::http) fn graceful_shutdown(mut self: Pin<&mut Self>) {
-        match mem::replace(&mut self.state, State::Over) {
-            State::Served(mut connection) => {
+        match mem::replace(&mut self.state, ParkingState::Over) {
+            ParkingState::Served(mut connection) => {
                 Pin::new(&mut *connection).graceful_shutdown();
-                self.state = State::Served(connection);
+                self.state = ParkingState::Served(connection);
             }
-            State::Parked(parked) => self.state = State::Ending(Box::new(parked.stream)),
+            ParkingState::Parked(parked) => self.state = ParkingState::Ending(Box::new(parked.stream)),
             other => self.state = other,
         }
     }
 
-    fn park(&mut self, connection: http1::Connection<TokioIo<Watched<S>>, V>) {
+    fn park(&mut self, connection: http1::Connection<TokioIo<WatchedStream<S>>, V>) {
         let parts = connection.into_parts();
         let stream = parts.io.into_inner();
         if parts.read_buf.is_empty() && stream.first.is_empty() {
-            let parked = Parked { stream: stream.inner, service: parts.service, over: self.timer.rest() };
-            self.state = State::Parked(Box::new(parked));
+            let parked = ParkedConnection { stream: stream.inner, service: parts.service, over: self.timer.rest() };
+            self.state = ParkingState::Parked(Box::new(parked));
         } else {
             // The start of a head arrived together with the previous request.
             self.is_busy = true;
@@ -130,8 +130,8 @@ where
 
     /// Advances the connection, possibly to another state; pending while it has to wait.
     fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        match mem::replace(&mut self.state, State::Over) {
-            State::Served(mut connection) => {
+        match mem::replace(&mut self.state, ParkingState::Over) {
+            ParkingState::Served(mut connection) => {
                 if Pin::new(&mut *connection).poll(cx).is_ready() {
                     return Poll::Ready(());
                 }
@@ -139,40 +139,40 @@ where
                     self.park(*connection);
                     return Poll::Ready(());
                 }
-                self.state = State::Served(connection);
+                self.state = ParkingState::Served(connection);
                 Poll::Pending
             }
-            State::Parked(mut parked) => {
+            ParkingState::Parked(mut parked) => {
                 let mut bytes = [0; limits::PARKED_READ_BYTES];
                 let mut buf = ReadBuf::new(&mut bytes);
                 match Pin::new(&mut parked.stream).poll_read(cx, &mut buf) {
                     Poll::Ready(Ok(())) if !buf.filled().is_empty() => {
                         self.serve(parked.stream, parked.service, Bytes::copy_from_slice(buf.filled()));
                     }
-                    Poll::Ready(_) => self.state = State::Ending(Box::new(parked.stream)),
+                    Poll::Ready(_) => self.state = ParkingState::Ending(Box::new(parked.stream)),
                     Poll::Pending if parked.over.as_mut().poll(cx).is_ready() => {
-                        self.state = State::Ending(Box::new(parked.stream));
+                        self.state = ParkingState::Ending(Box::new(parked.stream));
                     }
                     Poll::Pending => {
-                        self.state = State::Parked(parked);
+                        self.state = ParkingState::Parked(parked);
                         return Poll::Pending;
                     }
                 }
                 Poll::Ready(())
             }
-            State::Ending(mut stream) => {
+            ParkingState::Ending(mut stream) => {
                 if Pin::new(&mut *stream).poll_shutdown(cx).is_pending() {
-                    self.state = State::Ending(stream);
+                    self.state = ParkingState::Ending(stream);
                     return Poll::Pending;
                 }
                 Poll::Ready(())
             }
-            State::Over => Poll::Ready(()),
+            ParkingState::Over => Poll::Ready(()),
         }
     }
 }
 
-impl<S, V> Future for Parkable<S, V>
+impl<S, V> Future for ParkableConnection<S, V>
 where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
     V: HttpService<Incoming, ResBody: Body<Error: Into<BodyError>> + 'static, Error: Into<BodyError>, Future: Unpin>
@@ -181,14 +181,14 @@ where
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        while !matches!(self.state, State::Over) {
+        while !matches!(self.state, ParkingState::Over) {
             ready!(self.poll_step(cx));
         }
         Poll::Ready(())
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WatchedStream<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         if self.first.is_empty() {
@@ -203,7 +203,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WatchedStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.inner).poll_write(cx, buf);
         self.watch.noted(written)
@@ -249,17 +249,17 @@ mod tests {
     const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: a.de\r\n\r\n";
 
     /// Returns a connection, and whether it is parked, updated after each poll.
-    fn served(body: &'static [u8]) -> (DuplexStream, Arc<AtomicBool>, tokio::task::JoinHandle<()>) {
+    fn serve_body(body: &'static [u8]) -> (DuplexStream, Arc<AtomicBool>, tokio::task::JoinHandle<()>) {
         let (near, far) = duplex(1_000);
         let answer = move |_: Request<Incoming>| {
             Box::pin(async move { Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(body)))) })
         };
-        let mut connection = Parkable::new(far, service_fn(answer), Arc::default());
+        let mut connection = ParkableConnection::new(far, service_fn(answer), Arc::default());
         let is_parked = Arc::<AtomicBool>::default();
         let said = is_parked.clone();
         let task = tokio::spawn(std::future::poll_fn(move |cx| {
             let polled = Pin::new(&mut connection).poll(cx);
-            said.store(matches!(connection.state, State::Parked(_)), Ordering::Relaxed);
+            said.store(matches!(connection.state, ParkingState::Parked(_)), Ordering::Relaxed);
             polled
         }));
         (near, is_parked, task)
@@ -274,7 +274,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_idles_is_parked_and_served_again() {
-        let (mut near, is_parked, task) = served(b"hello");
+        let (mut near, is_parked, task) = serve_body(b"hello");
         for _ in 0..3 {
             near.write_all(REQUEST).await.unwrap();
             answer(&mut near, "hello").await;
@@ -291,7 +291,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn nothing_of_a_head_is_lost_and_none_takes_longer_for_it() {
-        let (mut near, is_parked, _task) = served(b"hello");
+        let (mut near, is_parked, _task) = serve_body(b"hello");
         near.write_all(REQUEST).await.unwrap();
         answer(&mut near, "hello").await;
         sleep(limits::PARK_IDLE_AFTER * 2).await;
@@ -318,7 +318,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_is_not_taken_is_kept() {
         const LONG: &[u8] = &[b'a'; 5_000];
-        let (mut near, is_parked, _task) = served(LONG);
+        let (mut near, is_parked, _task) = serve_body(LONG);
         near.write_all(REQUEST).await.unwrap();
         sleep(limits::PARK_IDLE_AFTER * 3).await;
         assert!(!is_parked.load(Ordering::Relaxed));
@@ -331,13 +331,13 @@ mod tests {
         let answer = |_: Request<Incoming>| {
             Box::pin(async { Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(b"hello")))) })
         };
-        let mut connection = Parkable::new(far, service_fn(answer), Arc::default());
+        let mut connection = ParkableConnection::new(far, service_fn(answer), Arc::default());
         let start = Instant::now();
         tokio::select! {
             () = &mut connection => panic!("it is still there"),
             () = sleep(limits::PARK_IDLE_AFTER * 2) => {}
         }
-        assert!(matches!(connection.state, State::Parked(_)));
+        assert!(matches!(connection.state, ParkingState::Parked(_)));
         Pin::new(&mut connection).graceful_shutdown();
         connection.await;
         assert_eq!(near.read(&mut [0]).await.unwrap(), 0);

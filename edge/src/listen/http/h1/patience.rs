@@ -11,28 +11,28 @@ use std::{
 
 use hyper::rt::{Sleep, Timer};
 
-use super::parking::Watch;
+use super::parking::IdleWatch;
 use crate::limits;
 
-pub(super) type Inner = Pin<Box<tokio::time::Sleep>>;
+pub(super) type BoxedSleep = Pin<Box<tokio::time::Sleep>>;
 
 /// The timer for hyper, which reuses the sleep of one request for the next. Before its end, it reports that nothing of
 /// the next request has arrived for [`limits::PARK_IDLE_AFTER`].
 #[derive(Clone)]
-pub(super) struct HeadTimer(Arc<Shared>);
+pub(super) struct HeadTimer(Arc<HeadTimerState>);
 
-struct Shared {
-    spare: Mutex<Spare>,
-    watch: Arc<Watch>,
+struct HeadTimerState {
+    spare: Mutex<SpareSleep>,
+    watch: Arc<IdleWatch>,
 }
 
-struct Spare {
-    sleep: Option<Inner>,
+struct SpareSleep {
+    sleep: Option<BoxedSleep>,
     deadline: tokio::time::Instant,
 }
 
 struct HeadSleep {
-    sleep: Option<Inner>,
+    sleep: Option<BoxedSleep>,
     /// Its end, until the first part of the wait has been reported.
     later: Option<tokio::time::Instant>,
     timer: HeadTimer,
@@ -40,13 +40,13 @@ struct HeadSleep {
 
 impl HeadTimer {
     /// Creates a timer that notifies `watch` when a sleep has lasted for [`limits::PARK_IDLE_AFTER`].
-    pub(super) fn new(watch: Arc<Watch>) -> Self {
-        let spare = Spare { sleep: None, deadline: tokio::time::Instant::now() };
-        Self(Arc::new(Shared { spare: Mutex::new(spare), watch }))
+    pub(super) fn new(watch: Arc<IdleWatch>) -> Self {
+        let spare = SpareSleep { sleep: None, deadline: tokio::time::Instant::now() };
+        Self(Arc::new(HeadTimerState { spare: Mutex::new(spare), watch }))
     }
 
     /// Returns a sleep that ends when the latest one, already dropped, would have.
-    pub(super) fn rest(&self) -> Inner {
+    pub(super) fn rest(&self) -> BoxedSleep {
         let mut spare = self.spare();
         let deadline = spare.deadline;
         let mut sleep = spare.sleep.take().unwrap_or_else(|| Box::pin(tokio::time::sleep_until(deadline)));
@@ -55,7 +55,7 @@ impl HeadTimer {
     }
 
     /// Never contended: only the connection's task locks it.
-    fn spare(&self) -> MutexGuard<'_, Spare> {
+    fn spare(&self) -> MutexGuard<'_, SpareSleep> {
         self.0.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -21,7 +21,7 @@ const CALM: u32 = 0xb;
 
 /// The classes of frames (RFC 9113, section 6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum FrameClass {
     /// `HEADERS`: a request, or its trailers.
     Request,
     /// `DATA`: a part of a request's body.
@@ -33,8 +33,8 @@ enum Kind {
     Control,
 }
 
-impl Kind {
-    fn of(kind: u8, flags: u8) -> Self {
+impl FrameClass {
+    fn classify(kind: u8, flags: u8) -> Self {
         match kind {
             0x0 => Self::Data,
             0x1 => Self::Request,
@@ -46,7 +46,7 @@ impl Kind {
     }
 }
 
-pub(super) struct ControlFrames {
+pub(super) struct ControlFrameLimiter {
     /// Bytes before the next frame's header.
     skip: usize,
     /// A header whose rest has not arrived.
@@ -63,7 +63,7 @@ pub(super) struct ControlFrames {
     written: u32,
 }
 
-impl Default for ControlFrames {
+impl Default for ControlFrameLimiter {
     fn default() -> Self {
         Self {
             skip: PREFACE_LEN,
@@ -78,7 +78,7 @@ impl Default for ControlFrames {
     }
 }
 
-impl ControlFrames {
+impl ControlFrameLimiter {
     /// Inspects the next bytes of the client. Returns false once they are a flood.
     pub(super) fn allow(&mut self, mut bytes: &[u8]) -> bool {
         loop {
@@ -102,7 +102,7 @@ impl ControlFrames {
     }
 
     /// Counts written bytes, for which the client will send window updates.
-    pub(super) fn wrote(&mut self, bytes: usize) {
+    pub(super) fn record_written(&mut self, bytes: usize) {
         let written = u32::try_from(bytes).unwrap_or(u32::MAX).saturating_add(self.written);
         self.written = written % H2_WINDOW_UPDATE_BYTES;
         let more = H2_WINDOW_UPDATES_PER_WRITE + written / H2_WINDOW_UPDATE_BYTES;
@@ -122,22 +122,22 @@ impl ControlFrames {
         let [a, b, c, kind, flags, stream @ ..] = self.head;
         let length = u32::from_be_bytes([0, a, b, c]);
         self.skip = usize::try_from(length).unwrap_or(usize::MAX);
-        match Kind::of(kind, flags) {
-            Kind::Request => {
+        match FrameClass::classify(kind, flags) {
+            FrameClass::Request => {
                 self.last_stream = self.last_stream.max(u32::from_be_bytes(stream) & (u32::MAX >> 1));
-                self.deserve();
+                self.grant_frames();
                 true
             }
-            Kind::Data => {
+            FrameClass::Data => {
                 // An empty frame brings no data; h2 limits those.
                 if length > 0 {
-                    self.deserve();
+                    self.grant_frames();
                 }
                 true
             }
-            Kind::WindowUpdate => take_one(&mut self.updates_left),
-            Kind::Bounded => true,
-            Kind::Control => {
+            FrameClass::WindowUpdate => take_one(&mut self.updates_left),
+            FrameClass::Bounded => true,
+            FrameClass::Control => {
                 self.refill();
                 take_one(&mut self.left)
             }
@@ -145,7 +145,7 @@ impl ControlFrames {
     }
 
     /// Allows control frames for a request, or a part of one.
-    fn deserve(&mut self) {
+    fn grant_frames(&mut self) {
         self.left = (self.left + H2_CONTROL_FRAMES_PER_REQUEST).min(H2_CONTROL_FRAMES);
     }
 
@@ -187,13 +187,13 @@ mod tests {
         frame
     }
 
-    fn begun() -> ControlFrames {
-        let mut frames = ControlFrames::default();
+    fn begun() -> ControlFrameLimiter {
+        let mut frames = ControlFrameLimiter::default();
         assert!(frames.allow(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"));
         frames
     }
 
-    fn allowed(frames: &mut ControlFrames, frame: &[u8], most: u32) -> u32 {
+    fn allowed(frames: &mut ControlFrameLimiter, frame: &[u8], most: u32) -> u32 {
         (0..most).find(|_| !frames.allow(frame)).unwrap_or(most)
     }
 
@@ -249,7 +249,7 @@ mod tests {
         assert_eq!(allowed(&mut begun(), &update, MANY), H2_WINDOW_UPDATES);
         let mut frames = begun();
         for _ in 0..10_000 {
-            frames.wrote(16 * 1024);
+            frames.record_written(16 * 1024);
             assert_eq!(allowed(&mut frames, &update, 20), 20);
         }
     }

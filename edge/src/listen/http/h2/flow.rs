@@ -2,7 +2,7 @@
 //!
 //! A stream that may not send holds hardly any memory: bytes that can be read again are released, and after
 //! [`limits::STALL`] the stream is reset. Delays by a slow network, or by a connection window that other streams use
-//! up, do not count against the stream; [`Flow`] distinguishes them.
+//! up, do not count against the stream; [`ConnectionFlow`] distinguishes them.
 
 use std::{
     future::poll_fn,
@@ -15,27 +15,27 @@ use std::{
 };
 
 use bytes::Bytes;
-use fairness::budget::{Account, Beyond, Exhausted, Grant};
+use fairness::budget::{BudgetAccount, ByteGrant, ExhaustedError, ExtraGrant};
 use h2::{Reason, SendStream};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::multiplexed::Answering;
+use super::multiplexed::AnswerFuture;
 use crate::{
-    front::Body,
-    http::{Chunk, charge},
+    front::ResponseBody,
+    http::{ChargedChunk, charged_bytes},
     limits::{self, BLOCK_BYTES},
-    listen::pace::Pace,
+    listen::pace::ReadPace,
     metrics,
 };
 
 tokio::task_local! {
     /// The memory of the stream that this task answers, if it is beyond its client's share.
-    static BEYOND: Arc<Beyond>;
+    static BEYOND: Arc<ExtraGrant>;
 }
 
 /// The state that the streams of a connection share.
-pub(in crate::listen::http) struct Flow {
-    pub(super) account: Account,
+pub(in crate::listen::http) struct ConnectionFlow {
+    pub(super) account: BudgetAccount,
     /// The number of the next wait for a window.
     waits: AtomicU64,
     /// The newest wait that has received a window. The connection's window is assigned in the order of the waits, so a
@@ -46,7 +46,7 @@ pub(in crate::listen::http) struct Flow {
     task: Option<tokio::task::Id>,
 }
 
-enum Cut {
+enum CutReason {
     /// The visitor reset the stream, or disconnected.
     Over,
     /// The visitor does not read it.
@@ -56,20 +56,20 @@ enum Cut {
     Failed,
 }
 
-struct Sending<'f> {
-    out: SendStream<Chunk>,
-    body: Body,
-    flow: &'f Flow,
-    pace: Pace,
+struct BodySender<'f> {
+    out: SendStream<ChargedChunk>,
+    body: ResponseBody,
+    flow: &'f ConnectionFlow,
+    pace: ReadPace,
     /// Held by every chunk passed to h2: its reference count shows whether they have been sent.
     token: Option<Arc<()>>,
     timer: Option<Pin<Box<Sleep>>>,
     sent: u64,
 }
 
-impl Flow {
+impl ConnectionFlow {
     /// Creates the flow of a connection, run by the current task, whose bytes are charged to `account`.
-    pub(super) fn new(account: Account) -> Self {
+    pub(super) fn new(account: BudgetAccount) -> Self {
         let (waits, served, sent) = (AtomicU64::new(1), AtomicU64::new(0), AtomicU64::new(0));
         Self { account, waits, served, sent, task: tokio::task::try_id() }
     }
@@ -80,8 +80,8 @@ impl Flow {
     /// new responses receives them, whatever it left unread before. If others hold all memory, it has one. If that is
     /// refused as well, the response is dropped, and h2 resets its stream. Half of all memory is reserved for what
     /// responses need besides this: otherwise enough clients with waiting responses could block everybody.
-    pub(super) fn wait_for(&self, answering: Answering) {
-        if let Ok(grant) = self.account.of_client().try_take_of_half(limits::STREAM_BYTES) {
+    pub(super) fn wait_for(&self, answering: AnswerFuture) {
+        if let Ok(grant) = self.account.client_account().try_take_common(limits::STREAM_BYTES) {
             spawn_with(grant, answering);
             return;
         }
@@ -89,16 +89,16 @@ impl Flow {
             spawn_with(first, answering);
             return;
         }
-        match self.account.take_beyond(limits::STREAM_BYTES, limits::STREAMS_BEYOND) {
+        match self.account.take_extra(limits::STREAM_BYTES, limits::STREAMS_BEYOND) {
             Ok(beyond) => drop(tokio::spawn(async move {
                 let beyond = Arc::new(beyond);
                 tokio::select! {
                     biased;
-                    () = beyond.pushed_out() => metrics::stream_reset(),
+                    () = beyond.evicted() => metrics::stream_reset(),
                     () = BEYOND.scope(beyond.clone(), answering) => {}
                 }
             })),
-            Err(Exhausted) => metrics::exhausted(),
+            Err(ExhaustedError) => metrics::exhausted(),
         }
     }
 
@@ -111,34 +111,39 @@ impl Flow {
     }
 }
 
-fn spawn_with(granted: impl Send + 'static, answering: Answering) {
+fn spawn_with(granted: impl Send + 'static, answering: AnswerFuture) {
     drop(tokio::spawn(async move {
         answering.await;
         drop(granted);
     }));
 }
 
-pub(super) async fn send(out: SendStream<Chunk>, body: Body, grant: Option<Grant>, flow: &Flow) {
-    let mut sending = Sending { out, body, flow, pace: Pace::default(), token: None, timer: None, sent: 0 };
+pub(super) async fn send(
+    out: SendStream<ChargedChunk>,
+    body: ResponseBody,
+    grant: Option<ByteGrant>,
+    flow: &ConnectionFlow,
+) {
+    let mut sending = BodySender { out, body, flow, pace: ReadPace::default(), token: None, timer: None, sent: 0 };
     let sent = if sending.body.is_pulled() { sending.pull(grant).await } else { sending.push().await };
     let reason = match sent {
-        Ok(()) | Err(Cut::Over) => return,
-        Err(Cut::Stalled) => {
+        Ok(()) | Err(CutReason::Over) => return,
+        Err(CutReason::Stalled) => {
             metrics::stream_reset();
             Reason::CANCEL
         }
-        Err(Cut::Exhausted) => {
+        Err(CutReason::Exhausted) => {
             metrics::exhausted();
             Reason::ENHANCE_YOUR_CALM
         }
-        Err(Cut::Failed) => Reason::INTERNAL_ERROR,
+        Err(CutReason::Failed) => Reason::INTERNAL_ERROR,
     };
     sending.out.send_reset(reason);
 }
 
-impl Sending<'_> {
+impl BodySender<'_> {
     /// Reads from the body what can be sent.
-    async fn pull(&mut self, mut grant: Option<Grant>) -> Result<(), Cut> {
+    async fn pull(&mut self, mut grant: Option<ByteGrant>) -> Result<(), CutReason> {
         loop {
             let left = usize::try_from(self.body.left()).unwrap_or(usize::MAX);
             if left == 0 {
@@ -149,13 +154,13 @@ impl Sending<'_> {
             let most = left.min(window).min(room);
             // A grant for more than can be sent now covers what is held of the block.
             let grant = match grant.take() {
-                Some(grant) if grant.bytes() >= charge(most) => grant,
-                _ => self.grant(charge(most)).await?,
+                Some(grant) if grant.bytes() >= charged_bytes(most) => grant,
+                _ => self.grant(charged_bytes(most)).await?,
             };
             let bytes = poll_fn(|cx| self.body.poll_next(cx, most)).await;
-            let bytes = bytes.ok_or(Cut::Failed)?.map_err(|error| {
+            let bytes = bytes.ok_or(CutReason::Failed)?.map_err(|error| {
                 tracing::warn!(%error, "a body broke off");
-                Cut::Failed
+                CutReason::Failed
             })?;
             let is_last = bytes.len() == left;
             self.hand_over(bytes, Some(grant), is_last)?;
@@ -163,32 +168,32 @@ impl Sending<'_> {
     }
 
     /// Waits for the bytes that the body's pace allows. Releases `held` meanwhile.
-    async fn room(&mut self, held: &mut Option<Grant>) -> Result<usize, Cut> {
+    async fn room(&mut self, held: &mut Option<ByteGrant>) -> Result<usize, CutReason> {
         poll_fn(|cx| {
             if let Poll::Ready(room) = self.body.poll_room(cx) {
                 return Poll::Ready(Ok(room));
             }
             *held = None;
             // The client reset the stream; drop the response.
-            self.out.poll_reset(cx).map(|_| Err(Cut::Over))
+            self.out.poll_reset(cx).map(|_| Err(CutReason::Over))
         })
         .await
     }
 
-    async fn push(&mut self) -> Result<(), Cut> {
+    async fn push(&mut self) -> Result<(), CutReason> {
         loop {
             let next = poll_fn(|cx| {
                 if let Poll::Ready(next) = self.body.poll_next(cx, BLOCK_BYTES) {
                     return Poll::Ready(Ok(next));
                 }
                 // The client reset the stream; drop the response.
-                self.out.poll_reset(cx).map(|_| Err(Cut::Over))
+                self.out.poll_reset(cx).map(|_| Err(CutReason::Over))
             });
             let mut bytes = match next.await? {
                 Some(Ok(bytes)) => bytes,
                 Some(Err(error)) => {
                     tracing::debug!(%error, "a body broke off");
-                    return Err(Cut::Failed);
+                    return Err(CutReason::Failed);
                 }
                 None => return self.hand_over(Bytes::new(), None, true),
             };
@@ -211,32 +216,32 @@ impl Sending<'_> {
         }
     }
 
-    fn hand_over(&mut self, bytes: Bytes, grant: Option<Grant>, is_last: bool) -> Result<(), Cut> {
+    fn hand_over(&mut self, bytes: Bytes, grant: Option<ByteGrant>, is_last: bool) -> Result<(), CutReason> {
         self.flow.sent.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         self.sent += bytes.len() as u64;
         if self.sent >= limits::STALL_BYTES {
             let _ = BEYOND.try_with(|beyond| beyond.keep());
         }
         let token = (!is_last).then(|| self.token.get_or_insert_default().clone());
-        self.out.send_data(Chunk::new(bytes, grant, token), is_last).map_err(|_| Cut::Over)
+        self.out.send_data(ChargedChunk::new(bytes, grant, token), is_last).map_err(|_| CutReason::Over)
     }
 
-    async fn grant(&mut self, bytes: u64) -> Result<Grant, Cut> {
+    async fn grant(&mut self, bytes: u64) -> Result<ByteGrant, CutReason> {
         if let Ok(grant) = self.flow.account.try_take(bytes) {
             return Ok(grant);
         }
         let mut granted = std::pin::pin!(self.flow.account.take(bytes, limits::FLIGHT_PATIENCE));
         poll_fn(|cx| {
             if let Poll::Ready(granted) = granted.as_mut().poll(cx) {
-                return Poll::Ready(granted.map_err(|Exhausted| Cut::Exhausted));
+                return Poll::Ready(granted.map_err(|ExhaustedError| CutReason::Exhausted));
             }
-            self.out.poll_reset(cx).map(|_| Err(Cut::Over))
+            self.out.poll_reset(cx).map(|_| Err(CutReason::Over))
         })
         .await
     }
 
     /// Waits for bytes that may be sent: at least one, and at most about `wanted`. A long wait releases `held`.
-    async fn window(&mut self, wanted: usize, held: &mut Option<Grant>) -> Result<usize, Cut> {
+    async fn window(&mut self, wanted: usize, held: &mut Option<ByteGrant>) -> Result<usize, CutReason> {
         let number = self.flow.number();
         self.out.reserve_capacity(wanted);
         let mut window = self.out.capacity();
@@ -247,7 +252,7 @@ impl Sending<'_> {
         Ok(window)
     }
 
-    async fn wait_for_window(&mut self, number: u64, held: &mut Option<Grant>) -> Result<usize, Cut> {
+    async fn wait_for_window(&mut self, number: u64, held: &mut Option<ByteGrant>) -> Result<usize, CutReason> {
         let (mut since, mut sent_before) = (Instant::now(), self.flow.sent.load(Ordering::Relaxed));
         let mut until = since + limits::PARK_AFTER;
         let mut is_parked = false;
@@ -259,7 +264,7 @@ impl Sending<'_> {
                 self.poll_timer(cx, until).map(|()| Ok(None))
             });
             if let Some(window) = window.await? {
-                self.pace.took(window as u64, since.elapsed());
+                self.pace.record_read(window as u64, since.elapsed());
                 return Ok(window);
             }
             let is_on_its_way = self.token.as_ref().is_some_and(|token| Arc::strong_count(token) > 1);
@@ -273,31 +278,31 @@ impl Sending<'_> {
                 is_parked = true;
                 // By now, what other streams had in flight when this wait started has been sent.
                 sent_before = self.flow.sent.load(Ordering::Relaxed);
-            } else if since.elapsed() >= limits::PRESSED_AFTER
-                && (self.flow.account.is_pressed() || self.flow.account.is_in_own_way())
+            } else if since.elapsed() >= limits::STALL_UNDER_PRESSURE
+                && (self.flow.account.is_pressed() || self.flow.account.is_blocking_itself())
             {
-                return Err(Cut::Stalled);
-            } else if since.elapsed() >= self.pace.left() {
+                return Err(CutReason::Stalled);
+            } else if since.elapsed() >= self.pace.remaining() {
                 let is_passed_over = self.flow.served.load(Ordering::Relaxed) > number;
                 let is_everything_still = self.flow.sent.load(Ordering::Relaxed) == sent_before;
                 if is_passed_over || is_everything_still {
-                    return Err(Cut::Stalled);
+                    return Err(CutReason::Stalled);
                 }
                 // The visitor reads what it requested before.
                 since = Instant::now();
                 sent_before = self.flow.sent.load(Ordering::Relaxed);
             }
-            let patience = if is_parked { self.pace.left().max(limits::PARK_AFTER) } else { limits::PARK_AFTER };
-            until = (since + patience).min(Instant::now() + limits::PRESSED_AFTER);
+            let patience = if is_parked { self.pace.remaining().max(limits::PARK_AFTER) } else { limits::PARK_AFTER };
+            until = (since + patience).min(Instant::now() + limits::STALL_UNDER_PRESSURE);
         }
     }
 
-    fn poll_window(&mut self, cx: &mut Context<'_>) -> Poll<Result<usize, Cut>> {
+    fn poll_window(&mut self, cx: &mut Context<'_>) -> Poll<Result<usize, CutReason>> {
         loop {
             match self.out.capacity() {
                 0 => match ready!(self.out.poll_capacity(cx)) {
                     Some(Ok(_)) => {}
-                    Some(Err(_)) | None => return Poll::Ready(Err(Cut::Over)),
+                    Some(Err(_)) | None => return Poll::Ready(Err(CutReason::Over)),
                 },
                 window => return Poll::Ready(Ok(window)),
             }

@@ -10,26 +10,26 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::control_frames::ControlFrames;
+use super::control_frames::ControlFrameLimiter;
 use crate::limits;
 
 /// The stream for h2: buffers writes until [`Self::poll_send`] sends them, or the buffer is full.
-pub(super) struct Gathered<S>(Arc<Mutex<Gathering<S>>>);
+pub(super) struct GatheredStream<S>(Arc<Mutex<GatherBuffer<S>>>);
 
-impl<S> Clone for Gathered<S> {
+impl<S> Clone for GatheredStream<S> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
 }
 
-impl<S: AsyncWrite + Unpin> Gathered<S> {
+impl<S: AsyncWrite + Unpin> GatheredStream<S> {
     pub(super) fn new(stream: S) -> Self {
-        Self(Arc::new(Mutex::new(Gathering {
+        Self(Arc::new(Mutex::new(GatherBuffer {
             inner: stream,
             held: Vec::new(),
             written: 0,
             sent: true,
-            frames: ControlFrames::default(),
+            frames: ControlFrameLimiter::default(),
             is_flooded: false,
         })))
     }
@@ -43,7 +43,7 @@ impl<S: AsyncWrite + Unpin> Gathered<S> {
     }
 
     /// Appends a GOAWAY frame to the buffer. h2 does not send it: it does not know about the flood, and has ended.
-    pub(super) fn say_goaway(&self) {
+    pub(super) fn push_goaway(&self) {
         let mut gathering = lock(&self.0);
         let goaway = gathering.frames.goaway();
         gathering.held.extend_from_slice(&goaway);
@@ -51,16 +51,16 @@ impl<S: AsyncWrite + Unpin> Gathered<S> {
     }
 }
 
-struct Gathering<S> {
+struct GatherBuffer<S> {
     inner: S,
     held: Vec<u8>,
     written: usize,
     sent: bool,
-    frames: ControlFrames,
+    frames: ControlFrameLimiter,
     is_flooded: bool,
 }
 
-impl<S: AsyncWrite + Unpin> Gathering<S> {
+impl<S: AsyncWrite + Unpin> GatherBuffer<S> {
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if !self.sent {
             ready!(self.poll_write_held(cx))?;
@@ -95,7 +95,7 @@ impl<S: AsyncWrite + Unpin> Gathering<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Gathered<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for GatheredStream<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let mut gathering = lock(&self.0);
         let before = buf.filled().len();
@@ -109,7 +109,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Gathered<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Gathered<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for GatheredStream<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_write_vectored(cx, &[IoSlice::new(buf)])
     }
@@ -128,7 +128,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gathered<S> {
             left -= taken;
         }
         gathering.sent = false;
-        gathering.frames.wrote(room - left);
+        gathering.frames.record_written(room - left);
         Poll::Ready(Ok(room - left))
     }
 
@@ -164,7 +164,7 @@ mod tests {
 
         const PIPE: usize = 10;
         let (mut near, far) = tokio::io::duplex(PIPE);
-        let mut stream = Gathered::new(far);
+        let mut stream = GatheredStream::new(far);
         let mut accepted = 0;
         while let Some(written) = stream.write(&[0; 1_000]).now_or_never() {
             accepted += written.unwrap();

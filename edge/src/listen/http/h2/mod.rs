@@ -1,7 +1,7 @@
 //! HTTP/2: h2 with its limits, and requests that are answered in the connection's own task.
 //!
 //! Used without hyper, because only h2 knows how much a visitor accepts on a stream, and no more is held.
-//! [`control_frames`] limits what h2 does not. Start with [`greet`] and [`Multiplexed`].
+//! [`control_frames`] limits what h2 does not. Start with [`handshake`] and [`MultiplexedConnection`].
 
 mod control_frames;
 mod flow;
@@ -25,14 +25,14 @@ use tokio::{
 };
 
 use self::{
-    flow::Flow,
-    multiplexed::{Answering, Answers},
-    request::RequestBody,
+    flow::ConnectionFlow,
+    multiplexed::{AnswerFuture, RequestHandler},
+    request::H2RequestBody,
 };
-pub(super) use self::{multiplexed::Multiplexed, oversized::Oversized};
-use super::{Protocol, Shared};
+pub(super) use self::{multiplexed::MultiplexedConnection, oversized::CookieHeadGuard};
+use super::{ConnectionShared, Protocol};
 use crate::{
-    http::{Chunk, pinned},
+    http::{ChargedChunk, pinned},
     limits,
 };
 
@@ -47,17 +47,25 @@ const NOT_FOR_HTTP2: [HeaderName; 6] = [
 ];
 
 /// Performs the HTTP/2 handshake; `None` if it fails or times out.
-pub(super) async fn greet<S>(stream: S, shared: Arc<Shared>) -> Option<Multiplexed<S, Arc<Shared>>>
+pub(super) async fn handshake<S>(
+    stream: S,
+    shared: Arc<ConnectionShared>,
+) -> Option<MultiplexedConnection<S, Arc<ConnectionShared>>>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let account = shared.connection.account.clone();
-    let greeting = Box::pin(Multiplexed::greet(stream, builder(), account, shared));
+    let greeting = Box::pin(MultiplexedConnection::greet(stream, builder(), account, shared));
     timeout(limits::REQUEST_HEAD, greeting).await.ok().flatten()
 }
 
-impl Answers for Arc<Shared> {
-    fn begin(&self, request: Request<RecvStream>, respond: SendResponse<Chunk>, flow: Arc<Flow>) -> Answering {
+impl RequestHandler for Arc<ConnectionShared> {
+    fn begin(
+        &self,
+        request: Request<RecvStream>,
+        respond: SendResponse<ChargedChunk>,
+        flow: Arc<ConnectionFlow>,
+    ) -> AnswerFuture {
         pinned(|| answer(request, respond, self.clone(), flow))
     }
 }
@@ -76,7 +84,7 @@ fn builder() -> h2::server::Builder {
     builder
 }
 
-pub(super) async fn unanswered(ping_pong: Option<PingPong>) {
+pub(super) async fn ping_timeout(ping_pong: Option<PingPong>) {
     let Some(mut ping_pong) = ping_pong else { return std::future::pending().await };
     loop {
         sleep(limits::H2_PING_EVERY).await;
@@ -89,9 +97,14 @@ pub(super) async fn unanswered(ping_pong: Option<PingPong>) {
     }
 }
 
-async fn answer(request: Request<RecvStream>, mut respond: SendResponse<Chunk>, shared: Arc<Shared>, flow: Arc<Flow>) {
+async fn answer(
+    request: Request<RecvStream>,
+    mut respond: SendResponse<ChargedChunk>,
+    shared: Arc<ConnectionShared>,
+    flow: Arc<ConnectionFlow>,
+) {
     let len = content_length(request.headers());
-    let request = request.map(|stream| RequestBody::new(stream, len));
+    let request = request.map(|stream| H2RequestBody::new(stream, len));
     let answered = {
         let mut answering = pin!(shared.answer(Protocol::Http2, request));
         poll_fn(|cx| {
@@ -136,7 +149,7 @@ fn content_length(headers: &HeaderMap) -> Option<u64> {
     len.filter(|_| values.next().is_none())
 }
 
-/// Returns the value of `Date`, formatted once per second.
+/// Returns the value of `ModifiedDate`, formatted once per second.
 fn date(now: Timestamp) -> HeaderValue {
     thread_local! {
         static WRITTEN: RefCell<(i64, HeaderValue)> = const { RefCell::new((i64::MIN, HeaderValue::from_static(""))) };

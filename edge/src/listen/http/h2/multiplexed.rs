@@ -11,37 +11,47 @@ use std::{
 };
 
 use ::http::Request;
-use fairness::budget::Account;
+use fairness::budget::BudgetAccount;
 use h2::{RecvStream, server::SendResponse};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     time::{Sleep, sleep},
 };
 
-use super::{flow::Flow, gathered::Gathered};
-use crate::{http::Chunk, limits};
+use super::{flow::ConnectionFlow, gathered::GatheredStream};
+use crate::{http::ChargedChunk, limits};
 
 /// Answers a request until the response is sent.
-pub(in crate::listen::http) type Answering = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub(in crate::listen::http) type AnswerFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-pub(in crate::listen::http) trait Answers {
+pub(in crate::listen::http) trait RequestHandler {
     /// Starts to answer a request. The response is sent within `flow`.
-    fn begin(&self, request: Request<RecvStream>, respond: SendResponse<Chunk>, flow: Arc<Flow>) -> Answering;
+    fn begin(
+        &self,
+        request: Request<RecvStream>,
+        respond: SendResponse<ChargedChunk>,
+        flow: Arc<ConnectionFlow>,
+    ) -> AnswerFuture;
 }
 
-pub(in crate::listen::http) struct Multiplexed<S, A> {
-    connection: h2::server::Connection<Gathered<S>, Chunk>,
-    output: Gathered<S>,
-    flow: Arc<Flow>,
+pub(in crate::listen::http) struct MultiplexedConnection<S, A> {
+    connection: h2::server::Connection<GatheredStream<S>, ChargedChunk>,
+    output: GatheredStream<S>,
+    flow: Arc<ConnectionFlow>,
     answers: A,
     /// Runs while the GOAWAY to a client that floods us is sent.
     calming: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin, A: Answers + Unpin> Multiplexed<S, A> {
+impl<S: AsyncRead + AsyncWrite + Unpin, A: RequestHandler + Unpin> MultiplexedConnection<S, A> {
     /// Performs the HTTP/2 handshake; `None` if it fails. Bytes in flight are charged to `account`.
-    pub(super) async fn greet(stream: S, builder: h2::server::Builder, account: Account, answers: A) -> Option<Self> {
-        let output = Gathered::new(stream);
+    pub(super) async fn greet(
+        stream: S,
+        builder: h2::server::Builder,
+        account: BudgetAccount,
+        answers: A,
+    ) -> Option<Self> {
+        let output = GatheredStream::new(stream);
         let mut handshake = builder.handshake(output.clone());
         let connection = std::future::poll_fn(|cx| {
             let shaken = Pin::new(&mut handshake).poll(cx);
@@ -52,14 +62,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin, A: Answers + Unpin> Multiplexed<S, A> {
             }
         });
         let connection = connection.await?;
-        Some(Self { connection, output, flow: Arc::new(Flow::new(account)), answers, calming: None })
+        Some(Self { connection, output, flow: Arc::new(ConnectionFlow::new(account)), answers, calming: None })
     }
 
     fn poll_calm(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.calming.is_none() {
-            self.output.say_goaway();
+            self.output.push_goaway();
         }
-        let calming = self.calming.get_or_insert_with(|| Box::pin(sleep(limits::H2_CALM_WAIT)));
+        let calming = self.calming.get_or_insert_with(|| Box::pin(sleep(limits::H2_GOAWAY_WAIT)));
         if self.output.poll_send(cx).is_ready() { Poll::Ready(()) } else { calming.as_mut().poll(cx) }
     }
 
@@ -72,7 +82,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, A: Answers + Unpin> Multiplexed<S, A> {
         self.connection.graceful_shutdown();
     }
 
-    fn poll_connection(&mut self, cx: &mut Context<'_>, begun: &mut Vec<Answering>) -> Poll<()> {
+    fn poll_connection(&mut self, cx: &mut Context<'_>, begun: &mut Vec<AnswerFuture>) -> Poll<()> {
         while let Some(Ok((request, respond))) = ready!(self.connection.poll_accept(cx)) {
             begun.push(self.answers.begin(request, respond, self.flow.clone()));
         }
@@ -80,7 +90,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, A: Answers + Unpin> Multiplexed<S, A> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin, A: Answers + Unpin> Future for Multiplexed<S, A> {
+impl<S: AsyncRead + AsyncWrite + Unpin, A: RequestHandler + Unpin> Future for MultiplexedConnection<S, A> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -118,7 +128,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, A: Answers + Unpin> Future for Multiplex
     }
 }
 
-fn is_pending(answering: &mut Answering) -> bool {
+fn is_pending(answering: &mut AnswerFuture) -> bool {
     answering.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending()
 }
 

@@ -22,21 +22,21 @@ use tokio::{
 };
 
 use crate::{
-    front::{self, Form},
+    front::{self, ResponseForm},
     limits,
 };
 
 /// The connection preface (RFC 9113, section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-enum Kind {
+enum FrameType {
     Data = 0,
     Headers = 1,
     GoAway = 7,
     Continuation = 9,
 }
 
-enum Flag {
+enum FrameFlag {
     EndStream = 0x1,
     EndHeaders = 0x4,
     Padded = 0x8,
@@ -44,29 +44,29 @@ enum Flag {
 }
 
 /// A stream for the HTTP/2 parser that answers such requests.
-pub(in crate::listen::http) struct Oversized<S> {
+pub(in crate::listen::http) struct CookieHeadGuard<S> {
     inner: S,
     /// `None` if we may not clear the cookies.
-    watch: Option<Box<Watch>>,
-    refusal: Option<Box<Refusal>>,
+    watch: Option<Box<HeadGuardState>>,
+    refusal: Option<Box<HeadRejection>>,
 }
 
-struct Watch {
-    form: Form,
-    incoming: Incoming,
-    outgoing: Frames,
+struct HeadGuardState {
+    form: ResponseForm,
+    incoming: IncomingFrames,
+    outgoing: FrameCursor,
     /// Whether we have sent anything: a response must not precede the first frame, which is the settings.
     has_begun: bool,
 }
 
-impl Watch {
-    fn new(form: Form) -> Self {
+impl HeadGuardState {
+    fn new(form: ResponseForm) -> Self {
         let (incoming, outgoing, has_begun) = Default::default();
         Self { form, incoming, outgoing, has_begun }
     }
 }
 
-struct Refusal {
+struct HeadRejection {
     answer: Vec<u8>,
     written: usize,
     /// Bytes read since and discarded, so that a reset does not lose the response.
@@ -74,14 +74,14 @@ struct Refusal {
     deadline: Pin<Box<Sleep>>,
 }
 
-impl<S> Oversized<S> {
+impl<S> CookieHeadGuard<S> {
     /// Wraps a stream; `own_form` is the form of responses at the connection's host, if we may clear its cookies.
-    pub(in crate::listen::http) fn new(inner: S, own_form: Option<Form>) -> Self {
-        Self { inner, watch: own_form.map(|form| Box::new(Watch::new(form))), refusal: None }
+    pub(in crate::listen::http) fn new(inner: S, own_form: Option<ResponseForm>) -> Self {
+        Self { inner, watch: own_form.map(|form| Box::new(HeadGuardState::new(form))), refusal: None }
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Oversized<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> CookieHeadGuard<S> {
     /// Writes the response, as soon as it would not interrupt another frame.
     fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let (Some(refusal), Some(watch)) = (&mut self.refusal, &self.watch) else { return Poll::Ready(Ok(())) };
@@ -117,7 +117,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Oversized<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Oversized<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for CookieHeadGuard<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         if this.refusal.is_none() {
@@ -127,7 +127,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Oversized<S> {
             let Some(watch) = this.watch.as_mut() else { return Poll::Ready(Ok(())) };
             let Some(found) = watch.incoming.oversized_head(new) else { return Poll::Ready(Ok(())) };
             buf.set_filled(before + found.at);
-            this.refusal = Some(Box::new(Refusal {
+            this.refusal = Some(Box::new(HeadRejection {
                 answer: answer(found.stream, watch.form),
                 written: 0,
                 drained: 0,
@@ -141,7 +141,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Oversized<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Oversized<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for CookieHeadGuard<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_write_vectored(cx, &[IoSlice::new(buf)])
     }
@@ -182,37 +182,37 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Oversized<S> {
 }
 
 #[derive(Default)]
-struct Frames {
+struct FrameCursor {
     partial: [u8; 9],
     has: usize,
-    frame: Frame,
+    frame: FrameHeader,
     left: usize,
 }
 
 #[derive(Default, Clone, Copy)]
-struct Frame {
+struct FrameHeader {
     len: usize,
     kind: u8,
     flags: u8,
     stream: u32,
 }
 
-enum Piece<'b> {
-    Header(Frame),
-    Payload(Frame, &'b [u8]),
+enum FramePiece<'b> {
+    Header(FrameHeader),
+    Payload(FrameHeader, &'b [u8]),
 }
 
-impl Frames {
+impl FrameCursor {
     fn is_between_frames(&self) -> bool {
         self.has == 0 && self.left == 0
     }
 
     /// Takes the next part of a frame from `bytes`; `None` when they are used up.
-    fn next_piece<'b>(&mut self, bytes: &mut &'b [u8]) -> Option<Piece<'b>> {
+    fn next_piece<'b>(&mut self, bytes: &mut &'b [u8]) -> Option<FramePiece<'b>> {
         if self.left > 0 {
             let (part, rest) = bytes.split_at(self.left.min(bytes.len()));
             (self.left, *bytes) = (self.left - part.len(), rest);
-            return (!part.is_empty()).then_some(Piece::Payload(self.frame, part));
+            return (!part.is_empty()).then_some(FramePiece::Payload(self.frame, part));
         }
         let (part, rest) = bytes.split_at((self.partial.len() - self.has).min(bytes.len()));
         self.partial[self.has..self.has + part.len()].copy_from_slice(part);
@@ -222,55 +222,55 @@ impl Frames {
         }
         let [a, b, c, kind, flags, stream @ ..] = self.partial;
         let len = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
-        self.frame = Frame { len, kind, flags, stream: u32::from_be_bytes(stream) & (u32::MAX >> 1) };
+        self.frame = FrameHeader { len, kind, flags, stream: u32::from_be_bytes(stream) & (u32::MAX >> 1) };
         (self.has, self.left) = (0, len);
-        Some(Piece::Header(self.frame))
+        Some(FramePiece::Header(self.frame))
     }
 }
 
 #[derive(Default)]
-struct Incoming {
+struct IncomingFrames {
     preface: usize,
-    frames: Frames,
+    frames: FrameCursor,
     /// Bytes of the current head, across its frames.
     head: usize,
     /// Bytes of its first frame that precede it.
     lead: usize,
     is_padded: bool,
-    fields: Fields,
+    fields: HpackLengths,
 }
 
-struct Found {
+struct OversizedHead {
     stream: u32,
     /// The offset, in the inspected bytes, of the frame that exceeds the limit.
     at: usize,
 }
 
-impl Incoming {
-    fn oversized_head(&mut self, all: &[u8]) -> Option<Found> {
+impl IncomingFrames {
+    fn oversized_head(&mut self, all: &[u8]) -> Option<OversizedHead> {
         let skipped = (PREFACE.len() - self.preface).min(all.len());
         self.preface += skipped;
         let mut bytes = &all[skipped..];
         while let Some(piece) = self.frames.next_piece(&mut bytes) {
             match piece {
-                Piece::Header(frame) if frame.kind == Kind::Headers as u8 => {
+                FramePiece::Header(frame) if frame.kind == FrameType::Headers as u8 => {
                     self.head = frame.len;
-                    self.lead = if frame.flags & Flag::Priority as u8 == 0 { 0 } else { 5 };
-                    self.is_padded = frame.flags & Flag::Padded as u8 != 0;
-                    self.fields = Fields::default();
+                    self.lead = if frame.flags & FrameFlag::Priority as u8 == 0 { 0 } else { 5 };
+                    self.is_padded = frame.flags & FrameFlag::Padded as u8 != 0;
+                    self.fields = HpackLengths::default();
                 }
-                Piece::Header(frame) if frame.kind == Kind::Continuation as u8 => {
+                FramePiece::Header(frame) if frame.kind == FrameType::Continuation as u8 => {
                     self.head = self.head.saturating_add(frame.len);
                     // A field longer than any cookie is not caused by cookies, and anybody can make one: following a
                     // link with a long address must not sign a person out.
                     let by_cookies = !self.is_padded && self.fields.longest <= limits::COOKIE_BYTES;
                     if self.head > limits::HEAD_BLOCK_BYTES && by_cookies {
                         let at = (all.len() - bytes.len()).saturating_sub(self.frames.partial.len());
-                        return Some(Found { stream: frame.stream, at });
+                        return Some(OversizedHead { stream: frame.stream, at });
                     }
                 }
-                Piece::Payload(frame, part)
-                    if [Kind::Headers as u8, Kind::Continuation as u8].contains(&frame.kind) =>
+                FramePiece::Payload(frame, part)
+                    if [FrameType::Headers as u8, FrameType::Continuation as u8].contains(&frame.kind) =>
                 {
                     let lead = self.lead.min(part.len());
                     self.lead -= lead;
@@ -285,8 +285,8 @@ impl Incoming {
 
 /// Reads the lengths of a head's fields in HPACK (RFC 7541), which requires no table.
 #[derive(Default)]
-struct Fields {
-    at: At,
+struct HpackLengths {
+    at: HpackPosition,
     /// Remaining strings of the current field.
     strings: u8,
     /// The longest string so far, as encoded.
@@ -294,7 +294,7 @@ struct Fields {
 }
 
 #[derive(Default, Clone, Copy)]
-enum At {
+enum HpackPosition {
     /// Before a field.
     #[default]
     Field,
@@ -306,18 +306,18 @@ enum At {
     InText(usize),
 }
 
-impl Fields {
+impl HpackLengths {
     fn read(&mut self, mut bytes: &[u8]) {
         while let Some((&byte, rest)) = bytes.split_first() {
-            if let At::InText(left) = self.at {
+            if let HpackPosition::InText(left) = self.at {
                 let passed = left.min(bytes.len());
                 bytes = &bytes[passed..];
-                self.at = if passed == left { self.next() } else { At::InText(left - passed) };
+                self.at = if passed == left { self.next() } else { HpackPosition::InText(left - passed) };
                 continue;
             }
             bytes = rest;
             self.at = match self.at {
-                At::Field => {
+                HpackPosition::Field => {
                     let (mask, is_literal) = match byte {
                         0x80.. => (0x7f, false),
                         0x40..0x80 => (0x3f, true),
@@ -330,44 +330,48 @@ impl Fields {
                         (true, 0) => 2,
                         (true, _) => 1,
                     };
-                    if index == mask { At::Number { value: 0, bits: 0, is_length: false } } else { self.next() }
+                    if index == mask {
+                        HpackPosition::Number { value: 0, bits: 0, is_length: false }
+                    } else {
+                        self.next()
+                    }
                 }
-                At::Text => {
+                HpackPosition::Text => {
                     self.strings -= 1;
                     match usize::from(byte & 0x7f) {
-                        0x7f => At::Number { value: 0x7f, bits: 0, is_length: true },
+                        0x7f => HpackPosition::Number { value: 0x7f, bits: 0, is_length: true },
                         len => self.text(len),
                     }
                 }
-                At::Number { value, bits, is_length } => {
+                HpackPosition::Number { value, bits, is_length } => {
                     // An integer of more than four bytes exceeds any length.
                     let value = if bits > 21 { usize::MAX } else { value + (usize::from(byte & 0x7f) << bits) };
                     match (byte & 0x80 != 0, is_length) {
-                        (true, _) => At::Number { value, bits: (bits + 7).min(28), is_length },
+                        (true, _) => HpackPosition::Number { value, bits: (bits + 7).min(28), is_length },
                         (false, true) => self.text(value),
                         (false, false) => self.next(),
                     }
                 }
-                At::InText(_) => self.at,
+                HpackPosition::InText(_) => self.at,
             };
         }
     }
 
-    fn text(&mut self, len: usize) -> At {
+    fn text(&mut self, len: usize) -> HpackPosition {
         self.longest = self.longest.max(len);
-        if len == 0 { self.next() } else { At::InText(len) }
+        if len == 0 { self.next() } else { HpackPosition::InText(len) }
     }
 
-    fn next(&self) -> At {
-        if self.strings > 0 { At::Text } else { At::Field }
+    fn next(&self) -> HpackPosition {
+        if self.strings > 0 { HpackPosition::Text } else { HpackPosition::Field }
     }
 }
 
-fn answer(stream: u32, form: Form) -> Vec<u8> {
+fn answer(stream: u32, form: ResponseForm) -> Vec<u8> {
     let (headers, html) = front::cookies_too_large(form);
-    let mut bytes = frame(Kind::Headers as u8, Flag::EndHeaders as u8, stream, &head(&headers));
-    bytes.extend(frame(Kind::Data as u8, Flag::EndStream as u8, stream, &html));
-    bytes.extend(frame(Kind::GoAway as u8, 0, 0, &[stream.to_be_bytes(), [0; 4]].concat()));
+    let mut bytes = frame(FrameType::Headers as u8, FrameFlag::EndHeaders as u8, stream, &head(&headers));
+    bytes.extend(frame(FrameType::Data as u8, FrameFlag::EndStream as u8, stream, &html));
+    bytes.extend(frame(FrameType::GoAway as u8, 0, 0, &[stream.to_be_bytes(), [0; 4]].concat()));
     bytes
 }
 

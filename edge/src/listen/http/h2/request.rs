@@ -9,20 +9,20 @@ use bytes::Bytes;
 use h2::{Reason, RecvStream};
 use http_body::{Body, Frame, SizeHint};
 
-pub(super) struct RequestBody {
+pub(super) struct H2RequestBody {
     stream: RecvStream,
     /// Remaining bytes, if the request states its length.
     left: Option<u64>,
     is_read: bool,
 }
 
-impl RequestBody {
+impl H2RequestBody {
     pub(super) fn new(stream: RecvStream, len: Option<u64>) -> Self {
         Self { stream, left: len, is_read: false }
     }
 }
 
-impl Body for RequestBody {
+impl Body for H2RequestBody {
     type Data = Bytes;
     type Error = h2::Error;
 

@@ -49,7 +49,7 @@ fn with(
 #[test]
 fn browsers_of_these_days_are_browsers() {
     for user_agent in [CHROME, EDGE, FIREFOX, SAFARI, IPHONE] {
-        assert_eq!(judged(&navigation(user_agent)), Judgement::Browser, "{user_agent}");
+        assert_eq!(judged(&navigation(user_agent)), ClientVerdict::Browser, "{user_agent}");
         let part = |mode, dest| {
             let fields = with(with(navigation(user_agent), "sec-fetch-mode", Some(mode)), "sec-fetch-dest", Some(dest));
             with(with(fields, "sec-fetch-user", None), "accept", Some("*/*"))
@@ -61,11 +61,11 @@ fn browsers_of_these_days_are_browsers() {
             ("cors", "empty"),
             ("same-origin", "worker"),
         ] {
-            assert_eq!(judged(&part(mode, dest)), Judgement::Browser, "{user_agent} {mode} {dest}");
+            assert_eq!(judged(&part(mode, dest)), ClientVerdict::Browser, "{user_agent} {mode} {dest}");
         }
         // A form submission, and a navigation that a service worker passes on.
-        assert_eq!(judged_of(&Method::POST, true, &navigation(user_agent)), Judgement::Browser);
-        assert_eq!(judged(&with(navigation(user_agent), "sec-fetch-dest", Some("empty"))), Judgement::Browser);
+        assert_eq!(judged_of(&Method::POST, true, &navigation(user_agent)), ClientVerdict::Browser);
+        assert_eq!(judged(&with(navigation(user_agent), "sec-fetch-dest", Some("empty"))), ClientVerdict::Browser);
     }
 }
 
@@ -73,8 +73,8 @@ fn browsers_of_these_days_are_browsers() {
 fn over_plain_http_browsers_say_less() {
     for user_agent in [CHROME, FIREFOX, SAFARI] {
         let fields = [("user-agent", user_agent), ("accept", PAGES), ENGLISH];
-        assert_eq!(judged_of(&Method::GET, false, &fields), Judgement::Browser, "{user_agent}");
-        assert_eq!(judged(&fields), Judgement::Automation, "over TLS they say more: {user_agent}");
+        assert_eq!(judged_of(&Method::GET, false, &fields), ClientVerdict::Browser, "{user_agent}");
+        assert_eq!(judged(&fields), ClientVerdict::Automation, "over TLS they say more: {user_agent}");
     }
 }
 
@@ -98,14 +98,14 @@ fn old_and_other_browsers_are_asked_for_nothing() {
     ] {
         assert_eq!(
             judged(&[("user-agent", user_agent), ("accept", PAGES), ENGLISH]),
-            Judgement::Browser,
+            ClientVerdict::Browser,
             "{user_agent}"
         );
     }
     // An icon, and the rest of a download.
     let icon = [("user-agent", SAFARI), ("accept", "*/*"), ENGLISH];
-    assert_eq!(judged(&icon), Judgement::Browser);
-    assert_eq!(judged(&[("user-agent", CHROME), ("accept", "*/*"), ("range", "bytes=5-")]), Judgement::Browser);
+    assert_eq!(judged(&icon), ClientVerdict::Browser);
+    assert_eq!(judged(&[("user-agent", CHROME), ("accept", "*/*"), ("range", "bytes=5-")]), ClientVerdict::Browser);
 }
 
 #[test]
@@ -124,31 +124,31 @@ fn fields_that_no_browser_sends_give_a_program_away() {
         ("Safari with brands", with(chrome(), "user-agent", Some(SAFARI))),
         ("nothing at all", Vec::new()),
     ] {
-        assert_eq!(judged(&fields), Judgement::Automation, "{what}");
+        assert_eq!(judged(&fields), ClientVerdict::Automation, "{what}");
     }
-    assert_eq!(judged_of(&Method::HEAD, true, &chrome()), Judgement::Automation);
+    assert_eq!(judged_of(&Method::HEAD, true, &chrome()), ClientVerdict::Automation);
 }
 
 #[test]
 fn a_name_counts_whatever_the_fields_are() {
-    let Judgement::Agent { agent, evidence } = judged(&[("user-agent", "curl/8.10.1")]) else { panic!("no agent") };
-    assert_eq!((agent.name, evidence), ("curl", Evidence::Name));
+    let ClientVerdict::Agent { agent, evidence } = judged(&[("user-agent", "curl/8.10.1")]) else { panic!("no agent") };
+    assert_eq!((agent.name, evidence), ("curl", ClassEvidence::Name));
 }
 
 #[test]
 fn what_is_remembered_of_a_name_is_not_said_of_another() {
-    let agents = Agents::new(Clock::system());
+    let agents = AgentRegistry::new(Clock::system());
     for _ in 0..2 {
         for (user_agent, is_browser) in [(FIREFOX, true), ("curl/8.10.1", false), (SAFARI, true)] {
             let headers = headers(&navigation(user_agent));
-            let judgement = agents.judge(&claim(&headers), &Fields::of(&headers));
-            assert_eq!(judgement == Judgement::Browser, is_browser, "{user_agent}");
+            let judgement = agents.judge(&claim(&headers), &ClientFields::from_headers(&headers));
+            assert_eq!(judgement == ClientVerdict::Browser, is_browser, "{user_agent}");
         }
     }
 }
 
-fn claim(headers: &HeaderMap) -> Claim<'_> {
+fn claim(headers: &HeaderMap) -> ClientClaim<'_> {
     static ROOT: std::sync::LazyLock<Uri> = std::sync::LazyLock::new(|| Uri::from_static("/"));
     let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    Claim { method: &Method::GET, uri: &ROOT, host: "engine.example", headers, address, tls: true }
+    ClientClaim { method: &Method::GET, uri: &ROOT, host: "engine.example", headers, address, tls: true }
 }

@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::super::{memo::Said, text};
+use super::super::{memo::ParsedAgent, text};
 
 const CRAWLERS: &str = include_str!("fixtures/crawlers.txt");
 const BROWSERS: &str = include_str!("fixtures/browsers.txt");
@@ -38,7 +38,7 @@ fn user_agents() -> BTreeSet<String> {
 }
 
 fn is_program(text: &str) -> bool {
-    matches!(text::read(text.as_bytes()), Said::Agent(_))
+    matches!(text::read(text.as_bytes()), ParsedAgent::Agent(_))
 }
 
 /// Asserts that at least `least` in a thousand of all these user agents are classified correctly.
@@ -113,7 +113,7 @@ fn programs_have_their_rows() {
         ("SomethingNew/3", "Unlisted program"),
         ("", "Unlisted program"),
     ] {
-        let Said::Agent(agent) = text::read(text.as_bytes()) else { panic!("{text} is taken for a browser") };
+        let ParsedAgent::Agent(agent) = text::read(text.as_bytes()) else { panic!("{text} is taken for a browser") };
         assert_eq!(agent.name, name, "{text}");
     }
 }

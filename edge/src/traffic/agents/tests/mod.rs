@@ -12,15 +12,15 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 
 use super::*;
 
-fn judged(fields: &[(&str, &str)]) -> Judgement {
+fn judged(fields: &[(&str, &str)]) -> ClientVerdict {
     judged_of(&Method::GET, true, fields)
 }
 
-fn judged_of(method: &Method, tls: bool, fields: &[(&str, &str)]) -> Judgement {
+fn judged_of(method: &Method, tls: bool, fields: &[(&str, &str)]) -> ClientVerdict {
     let (uri, headers) = (Uri::from_static("/"), headers(fields));
     let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let claim = Claim { method, uri: &uri, host: "engine.example", headers: &headers, address, tls };
-    Agents::new(Clock::system()).judge(&claim, &Fields::of(&headers))
+    let claim = ClientClaim { method, uri: &uri, host: "engine.example", headers: &headers, address, tls };
+    AgentRegistry::new(Clock::system()).judge(&claim, &ClientFields::from_headers(&headers))
 }
 
 fn headers(fields: &[(&str, &str)]) -> HeaderMap {

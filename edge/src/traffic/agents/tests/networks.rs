@@ -2,28 +2,28 @@
 
 use db::stats::agents::AgentNetworks;
 
-use super::{super::networks::Networks, *};
+use super::{super::networks::AgentNetworkMap, *};
 
-fn evidence(agents: &Agents, user_agent: &str, address: &str) -> Evidence {
+fn evidence(agents: &AgentRegistry, user_agent: &str, address: &str) -> ClassEvidence {
     let headers = headers(&[("user-agent", user_agent)]);
     let (uri, address) = (Uri::from_static("/"), address.parse().unwrap());
     let claim =
-        Claim { method: &Method::GET, uri: &uri, host: "engine.example", headers: &headers, address, tls: true };
-    match agents.judge(&claim, &Fields::of(&headers)) {
-        Judgement::Agent { evidence, .. } => evidence,
+        ClientClaim { method: &Method::GET, uri: &uri, host: "engine.example", headers: &headers, address, tls: true };
+    match agents.judge(&claim, &ClientFields::from_headers(&headers)) {
+        ClientVerdict::Agent { evidence, .. } => evidence,
         judgement => panic!("{judgement:?}"),
     }
 }
 
 #[test]
 fn an_address_confirms_the_name_of_its_operator() {
-    let agents = Agents::new(Clock::system());
+    let agents = AgentRegistry::new(Clock::system());
     let google = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)";
-    assert_eq!(evidence(&agents, google, "66.249.66.1"), Evidence::Network);
-    assert_eq!(evidence(&agents, google, "::ffff:66.249.66.1"), Evidence::Network);
-    assert_eq!(evidence(&agents, google, "203.0.113.7"), Evidence::Name);
-    assert_eq!(evidence(&agents, "GPTBot/1.2", "66.249.66.1"), Evidence::Name, "another operator's");
-    assert_eq!(evidence(&agents, "curl/8.10.1", "66.249.66.1"), Evidence::Name);
+    assert_eq!(evidence(&agents, google, "66.249.66.1"), ClassEvidence::Network);
+    assert_eq!(evidence(&agents, google, "::ffff:66.249.66.1"), ClassEvidence::Network);
+    assert_eq!(evidence(&agents, google, "203.0.113.7"), ClassEvidence::Name);
+    assert_eq!(evidence(&agents, "GPTBot/1.2", "66.249.66.1"), ClassEvidence::Name, "another operator's");
+    assert_eq!(evidence(&agents, "curl/8.10.1", "66.249.66.1"), ClassEvidence::Name);
 }
 
 #[test]
@@ -33,13 +33,13 @@ fn a_list_that_was_read_takes_the_place_of_the_built_in_one() {
         networks: networks.iter().map(|&network| network.to_owned()).collect(),
         read_at: Clock::system().now(),
     };
-    let agents = Agents::new(Clock::system());
+    let agents = AgentRegistry::new(Clock::system());
     let built_in = "52.230.152.7";
-    assert_eq!(evidence(&agents, "GPTBot/1.2", built_in), Evidence::Network);
-    agents.networks.store(Arc::new(Networks::of(&[read(&["9.9.9.0/24"])])));
-    assert_eq!(evidence(&agents, "GPTBot/1.2", "9.9.9.9"), Evidence::Network);
-    assert_eq!(evidence(&agents, "GPTBot/1.2", built_in), Evidence::Name);
-    assert_eq!(evidence(&agents, "Googlebot/2.1", "66.249.66.1"), Evidence::Network, "others stay");
-    agents.networks.store(Arc::new(Networks::of(&[read(&["nonsense"])])));
-    assert_eq!(evidence(&agents, "GPTBot/1.2", built_in), Evidence::Network);
+    assert_eq!(evidence(&agents, "GPTBot/1.2", built_in), ClassEvidence::Network);
+    agents.networks.store(Arc::new(AgentNetworkMap::from_sources(&[read(&["9.9.9.0/24"])])));
+    assert_eq!(evidence(&agents, "GPTBot/1.2", "9.9.9.9"), ClassEvidence::Network);
+    assert_eq!(evidence(&agents, "GPTBot/1.2", built_in), ClassEvidence::Name);
+    assert_eq!(evidence(&agents, "Googlebot/2.1", "66.249.66.1"), ClassEvidence::Network, "others stay");
+    agents.networks.store(Arc::new(AgentNetworkMap::from_sources(&[read(&["nonsense"])])));
+    assert_eq!(evidence(&agents, "GPTBot/1.2", built_in), ClassEvidence::Network);
 }

@@ -12,15 +12,15 @@ const CHATGPT: &str = "\"https://chatgpt.com\"";
 
 struct Signer {
     pair: KeyPair,
-    agents: Agents,
+    agents: AgentRegistry,
 }
 
 impl Signer {
     fn new() -> Self {
         let pair = KeyPair::generate_for(&PKCS_ED25519).unwrap();
         let now = domain::Timestamp::from_unix_millis(1_800_000_000_000);
-        let agents = Agents::new(Clock::from_fn(move || now));
-        agents.keys.store(Arc::new(Keys::of(vec![AgentKey {
+        let agents = AgentRegistry::new(Clock::from_fn(move || now));
+        agents.keys.store(Arc::new(AgentKeys::from_rows(vec![AgentKey {
             key_id: KEY_ID.into(),
             agent: "ChatGPT Agent".into(),
             public_key: pair.der_bytes().to_vec(),
@@ -36,16 +36,22 @@ impl Signer {
         [("signature-input", format!("sig1={parameters}")), ("signature", format!("sig1=:{signature}:"))]
     }
 
-    fn judge(&self, signed: [(&'static str, String); 2], others: &[(&str, &str)]) -> Judgement {
+    fn judge(&self, signed: [(&'static str, String); 2], others: &[(&str, &str)]) -> ClientVerdict {
         let mut fields = headers(others);
         for (name, value) in signed {
             fields.insert(name, value.parse().unwrap());
         }
         let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let uri = Uri::from_static("/page?a=b");
-        let claim =
-            Claim { method: &Method::GET, uri: &uri, host: "engine.example", headers: &fields, address, tls: true };
-        self.agents.judge(&claim, &Fields::of(&fields))
+        let claim = ClientClaim {
+            method: &Method::GET,
+            uri: &uri,
+            host: "engine.example",
+            headers: &fields,
+            address,
+            tls: true,
+        };
+        self.agents.judge(&claim, &ClientFields::from_headers(&fields))
     }
 }
 
@@ -66,9 +72,9 @@ const CHROME: &str =
     "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36";
 const FIELDS: [(&str, &str); 3] = [("host", "engine.example"), ("signature-agent", CHATGPT), ("user-agent", CHROME)];
 
-fn signer_of(judgement: Judgement) -> Option<&'static str> {
+fn signer_of(judgement: ClientVerdict) -> Option<&'static str> {
     match judgement {
-        Judgement::Agent { agent, evidence: Evidence::Signature } => Some(agent.name),
+        ClientVerdict::Agent { agent, evidence: ClassEvidence::Signature } => Some(agent.name),
         _ => None,
     }
 }
@@ -122,7 +128,7 @@ fn what_does_not_hold_is_no_signature() {
         ("another label", unlabelled),
     ] {
         let judgement = signer.judge(signed, &FIELDS);
-        assert_eq!(judgement, Judgement::Automation, "{what}: a Chrome without its fields");
+        assert_eq!(judgement, ClientVerdict::Automation, "{what}: a Chrome without its fields");
     }
     for input in ["", "sig1", "sig1=(", "sig1=()", "sig1=(\"", "sig1=\"@authority\";keyid=\"x\"", "=;=,=("] {
         let signed = [("signature-input", input.to_owned()), ("signature", "sig1=:AAAA:".to_owned())];
@@ -132,7 +138,7 @@ fn what_does_not_hold_is_no_signature() {
 
 #[test]
 fn there_are_so_many_verifications_in_a_second() {
-    let verifications = Verifications::default();
+    let verifications = VerificationLimit::default();
     let at = |millis: i64| domain::Timestamp::from_unix_millis(1_800_000_000_000 + millis);
     for second in 0..2 {
         let taken = (0..2 * limits::SIGNATURES_PER_SECOND).filter(|_| verifications.take(at(second * 1_000 + 5)));

@@ -9,38 +9,38 @@ use std::{
 
 use bytes::Bytes;
 use domain::{
-    Clock, Gate, ProjectId, SiteKind,
-    traffic::{AgentKey, EntryKind, HourTraffic, agents, hour_of, sketch::Sketch},
+    Clock, ProjectId, SiteGate, SiteKind,
+    traffic::{AgentKey, HourTraffic, TrafficEntryKind, agents, hour_start, sketch::VisitorSketch},
 };
 use http::{HeaderValue, Response};
 
 use super::{
-    client::{Client, Purpose, Who},
+    client::{ClientIdentity, FetchPurpose, RequestClient},
     *,
 };
 use crate::{
-    http::{Served, SiteBody},
-    traffic::{Agents, Requested, Traffic},
+    http::{ServedKind, SiteBody},
+    traffic::{AgentRegistry, CountedRequest, TrafficCounter},
 };
 
 const OWN: &str = "engine.example";
-const PAGE: Purpose = Purpose::Page { has_copy: false };
-const WITH_PARTS: Served = Served::Page { loads_parts: true };
-const WITHOUT_PARTS: Served = Served::Page { loads_parts: false };
+const PAGE: FetchPurpose = FetchPurpose::Page { has_copy: false };
+const WITH_PARTS: ServedKind = ServedKind::Page { loads_parts: true };
+const WITHOUT_PARTS: ServedKind = ServedKind::Page { loads_parts: false };
 
 /// Traffic with a clock that the test controls.
 struct Scene {
-    traffic: &'static Traffic,
+    traffic: &'static TrafficCounter,
     millis: &'static AtomicU64,
     site: Arc<Site>,
 }
 
 #[derive(Clone)]
 struct Visit {
-    who: Who,
+    who: ClientIdentity,
     uri: String,
-    purpose: Purpose,
-    served: Served,
+    purpose: FetchPurpose,
+    served: ServedKind,
     status: u16,
     referer: Option<&'static str>,
     is_disallowed: bool,
@@ -48,7 +48,7 @@ struct Visit {
 }
 
 impl Visit {
-    fn of(who: Who, uri: &str, purpose: Purpose, served: Served) -> Self {
+    fn of(who: ClientIdentity, uri: &str, purpose: FetchPurpose, served: ServedKind) -> Self {
         Self { who, uri: uri.into(), purpose, served, status: 200, referer: None, is_disallowed: false, bytes: 0 }
     }
 }
@@ -59,14 +59,14 @@ impl Scene {
         let millis: &'static AtomicU64 = Box::leak(Box::new(AtomicU64::new(1_800_014_400_000)));
         let now = || Timestamp::from_unix_millis(i64::try_from(millis.load(Ordering::Relaxed)).unwrap());
         let clock = Clock::from_fn(now);
-        let traffic = Traffic::new(1, None, Agents::new(clock.clone()), clock).unwrap();
+        let traffic = TrafficCounter::new(1, None, AgentRegistry::new(clock.clone()), clock).unwrap();
         traffic.salts.share(now().as_datetime().date(), &[7; limits::SALT_BYTES]);
         let site = Site {
             project: ProjectId::from_body("00000000000000000001").unwrap(),
             deployment: None,
             live: None,
             kind: SiteKind::Live,
-            gate: Gate::Public,
+            gate: SiteGate::Public,
             access_version: 1,
             expires_at: None,
             suspended: None,
@@ -82,25 +82,25 @@ impl Scene {
         self.millis.fetch_add(u64::try_from(time.as_millis()).unwrap(), Ordering::Relaxed);
     }
 
-    fn visitor(&self, number: u32) -> Who {
+    fn visitor(&self, number: u32) -> ClientIdentity {
         let address = IpAddr::V4(Ipv4Addr::from_bits(number));
-        Who::Browser(self.traffic.salts.visitor(&self.site.project, address, b"Mozilla/5.0"))
+        ClientIdentity::Browser(self.traffic.salts.visitor(&self.site.project, address, b"Mozilla/5.0"))
     }
 
     fn visit(&self, visit: &Visit) {
         let Visit { who, uri, purpose, served, status, referer, is_disallowed, bytes } = visit.clone();
         let mut body = SiteBody::from(Bytes::from(vec![7; bytes]));
-        body.serve(served);
+        body.set_served(served);
         if is_disallowed {
             body.disallow();
         }
-        let client = Client { who, purpose, referer: referer.map(HeaderValue::from_static) };
+        let client = RequestClient { who, purpose, referer: referer.map(HeaderValue::from_static) };
         let country = self.traffic.country(IpAddr::V4(Ipv4Addr::LOCALHOST));
         let (site, path) = (self.site.clone(), Some(uri.parse().unwrap()));
-        let requested = Requested { site, host: OWN.into(), country, path, client };
+        let requested = CountedRequest { site, host: OWN.into(), country, path, client };
         let answer = Response::builder().status(status).body(body).unwrap();
         if let Some(receipt) = self.traffic.follow(requested, &answer, |_, host| host == OWN) {
-            let mut body = receipt.with(answer.into_body());
+            let mut body = receipt.into_counted(answer.into_body());
             let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
             while body.left() > 0 {
                 assert!(body.poll_next(&mut cx, 1_000).is_ready());
@@ -113,7 +113,7 @@ impl Scene {
     }
 
     fn part(&self, visitor: u32) {
-        self.visit(&Visit::of(self.visitor(visitor), "/style.css", Purpose::Part, Served::Part));
+        self.visit(&Visit::of(self.visitor(visitor), "/style.css", FetchPurpose::Part, ServedKind::Part));
     }
 
     fn collect(&self) -> Counted {
@@ -124,8 +124,8 @@ impl Scene {
         self.counted(self.traffic.take_last().collect())
     }
 
-    fn counted(&self, counts: Vec<crate::traffic::Counts>) -> Counted {
-        let hour = hour_of(self.traffic.clock.now());
+    fn counted(&self, counts: Vec<crate::traffic::ShardCounts>) -> Counted {
+        let hour = hour_start(self.traffic.clock.now());
         Counted(self.traffic.collection(counts, hour).traffic.pop())
     }
 }
@@ -133,17 +133,17 @@ impl Scene {
 struct Counted(Option<HourTraffic>);
 
 impl Counted {
-    fn of(&self, kind: EntryKind) -> BTreeMap<&str, u64> {
+    fn of(&self, kind: TrafficEntryKind) -> BTreeMap<&str, u64> {
         let entries = self.0.iter().flat_map(|part| &part.entries).filter(|entry| entry.kind == kind);
         entries.map(|entry| (&*entry.key, entry.count.requests)).collect()
     }
 
     fn classes(&self) -> Vec<(&str, u64)> {
-        self.of(EntryKind::Agent).into_iter().collect()
+        self.of(TrafficEntryKind::Agent).into_iter().collect()
     }
 
     fn views(&self) -> Vec<(&str, u64)> {
-        self.of(EntryKind::View).into_iter().collect()
+        self.of(TrafficEntryKind::View).into_iter().collect()
     }
 
     fn pageviews(&self) -> u64 {
@@ -190,7 +190,7 @@ fn who_loads_no_part_in_time_is_a_program_until_it_does() {
     let scene = Scene::new();
     scene.page(1, "/a");
     scene.page(1, "/b");
-    scene.visit(&Visit::of(scene.visitor(1), "/data.json", Purpose::Other, Served::Other));
+    scene.visit(&Visit::of(scene.visitor(1), "/data.json", FetchPurpose::Other, ServedKind::Other));
     let moment = Duration::from_millis(1);
     scene.pass(limits::PARTS_WITHIN.saturating_sub(moment));
     assert_eq!(scene.collect().classes(), []);
@@ -198,7 +198,7 @@ fn who_loads_no_part_in_time_is_a_program_until_it_does() {
     let judged = scene.collect();
     assert_eq!(judged.classes(), [(AUTOMATION, 3)]);
     assert_eq!((judged.views(), judged.pageviews(), judged.visitors()), (vec![], 0, 0));
-    assert_eq!(judged.of(EntryKind::AgentPage), BTreeMap::from([("", 2)]));
+    assert_eq!(judged.of(TrafficEntryKind::AgentPage), BTreeMap::from([("", 2)]));
     scene.page(1, "/c");
     assert_eq!(scene.collect().classes(), [(AUTOMATION, 1)], "at once, now that it is known");
     scene.part(1);
@@ -212,15 +212,15 @@ fn pages_of_which_nothing_need_be_loaded_are_judged_by_the_request() {
     let scene = Scene::new();
     let (one, other) = (scene.visitor(1), scene.visitor(2));
     scene.visit(&Visit::of(one, "/plain", PAGE, WITHOUT_PARTS));
-    scene.visit(&Visit { status: 304, ..Visit::of(other, "/", Purpose::Page { has_copy: true }, WITH_PARTS) });
+    scene.visit(&Visit { status: 304, ..Visit::of(other, "/", FetchPurpose::Page { has_copy: true }, WITH_PARTS) });
     scene.visit(&Visit::of(one, "/plain", PAGE, WITHOUT_PARTS));
     let counted = scene.collect();
     assert_eq!((counted.classes(), counted.pageviews(), counted.visitors()), (vec![(LIKELY, 3)], 3, 2));
     // Not views: another status, another method or purpose, no page.
     scene.visit(&Visit { status: 206, ..Visit::of(one, "/", PAGE, WITHOUT_PARTS) });
     scene.visit(&Visit { status: 404, ..Visit::of(one, "/", PAGE, WITHOUT_PARTS) });
-    scene.visit(&Visit::of(one, "/", Purpose::Other, WITHOUT_PARTS));
-    scene.visit(&Visit::of(one, "/data.json", PAGE, Served::Other));
+    scene.visit(&Visit::of(one, "/", FetchPurpose::Other, WITHOUT_PARTS));
+    scene.visit(&Visit::of(one, "/data.json", PAGE, ServedKind::Other));
     let counted = scene.collect();
     assert_eq!((counted.classes(), counted.pageviews()), (vec![(LIKELY, 4)], 0));
 }
@@ -237,7 +237,8 @@ fn who_takes_many_pages_and_no_part_is_not_waited_for() {
 #[test]
 fn a_part_of_a_page_is_one_of_the_same_site() {
     let scene = Scene::new();
-    let style = |referer| Visit { referer, ..Visit::of(scene.visitor(1), "/s.css", Purpose::MaybePart, Served::Part) };
+    let style =
+        |referer| Visit { referer, ..Visit::of(scene.visitor(1), "/s.css", FetchPurpose::MaybePart, ServedKind::Part) };
     scene.page(1, "/");
     for referer in [None, Some("https://other.example/"), Some("nonsense")] {
         scene.visit(&style(referer));
@@ -284,27 +285,27 @@ fn views_and_errors_know_what_led_there() {
     let expected = ["/a\tnews.example", "/b\t", "/c\t", "/d\tchatgpt.com", "/e\t", "/f\tnews.example"];
     assert_eq!(views, expected);
     let errors = ["404\t/none\t", "404\t/none\t/from", "404\t/none\tnews.example"].map(|key| (key, 1));
-    assert_eq!(counted.of(EntryKind::Error), BTreeMap::from(errors));
+    assert_eq!(counted.of(TrafficEntryKind::Error), BTreeMap::from(errors));
 }
 
 #[test]
 fn agents_are_counted_with_their_pages_and_what_is_disallowed_to_them() {
     let scene = Scene::new();
     let agent = agents::find("GPTBot");
-    let kind = |evidence| Who::Known(ClientKind { class: VisitorClass::AiTraining, agent, evidence });
+    let kind = |evidence| ClientIdentity::Known(ClientKind { class: VisitorClass::AiTraining, agent, evidence });
     for (evidence, uri, served) in [
-        (Evidence::Name, "/", WITH_PARTS),
-        (Evidence::Network, "/about", WITHOUT_PARTS),
-        (Evidence::Network, "/style.css", Served::Part),
+        (ClassEvidence::Name, "/", WITH_PARTS),
+        (ClassEvidence::Network, "/about", WITHOUT_PARTS),
+        (ClassEvidence::Network, "/style.css", ServedKind::Part),
     ] {
         scene.visit(&Visit { bytes: 100, ..Visit::of(kind(evidence), uri, PAGE, served) });
     }
-    scene.visit(&Visit { is_disallowed: true, ..Visit::of(kind(Evidence::Name), "/x", PAGE, Served::Other) });
+    scene.visit(&Visit { is_disallowed: true, ..Visit::of(kind(ClassEvidence::Name), "/x", PAGE, ServedKind::Other) });
     let counted = scene.collect();
     let classes = [("ai_training\tGPTBot\tname", 2), ("ai_training\tGPTBot\tnetwork", 2)];
     assert_eq!(counted.classes(), classes);
-    assert_eq!(counted.of(EntryKind::AgentPage), BTreeMap::from([("GPTBot", 2)]));
-    assert_eq!(counted.of(EntryKind::AgentDisallowed), BTreeMap::from([("GPTBot", 1)]));
+    assert_eq!(counted.of(TrafficEntryKind::AgentPage), BTreeMap::from([("GPTBot", 2)]));
+    assert_eq!(counted.of(TrafficEntryKind::AgentDisallowed), BTreeMap::from([("GPTBot", 1)]));
     let sums = counted.0.as_ref().unwrap().sums;
     assert_eq!((sums.bytes, sums.people_bytes, sums.pageviews), (300, 0, 0));
 }
@@ -315,7 +316,9 @@ fn every_answer_is_somebodys_once_whatever_visitors_do() {
     let (mut requests, mut bytes, mut random) = (0, 0, 1_u64);
     let (mut seen, mut seen_bytes) = (0, 0);
     let mut add = |counted: &Counted| {
-        for entry in counted.0.iter().flat_map(|part| &part.entries).filter(|entry| entry.kind == EntryKind::Agent) {
+        for entry in
+            counted.0.iter().flat_map(|part| &part.entries).filter(|entry| entry.kind == TrafficEntryKind::Agent)
+        {
             assert!(AgentKey::parse(&entry.key).is_some());
             seen += entry.count.requests;
             seen_bytes += entry.count.bytes;
@@ -324,8 +327,14 @@ fn every_answer_is_somebodys_once_whatever_visitors_do() {
     for step in 0..20_000 {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let pick = |shift: u32, of: u64| usize::try_from((random >> shift) % of).unwrap();
-        let purposes = [PAGE, Purpose::Page { has_copy: true }, Purpose::Part, Purpose::MaybePart, Purpose::Other];
-        let served = [WITH_PARTS, WITH_PARTS, WITHOUT_PARTS, Served::Part, Served::Other][pick(20, 5)];
+        let purposes = [
+            PAGE,
+            FetchPurpose::Page { has_copy: true },
+            FetchPurpose::Part,
+            FetchPurpose::MaybePart,
+            FetchPurpose::Other,
+        ];
+        let served = [WITH_PARTS, WITH_PARTS, WITHOUT_PARTS, ServedKind::Part, ServedKind::Other][pick(20, 5)];
         let uri = format!("/{}", pick(30, 7));
         let visitor = scene.visitor(u32::try_from(pick(40, 300)).unwrap());
         let visit = Visit::of(visitor, &uri, purposes[pick(50, 5)], served);
@@ -352,7 +361,7 @@ fn a_flood_of_visitors_is_bounded_and_counted() {
     let stripes = scene.traffic.people.stripes.iter();
     let (weight, waiting) = stripes.fold((0, 0), |(weight, waiting), stripe| {
         let visitors = lock(stripe);
-        let weights: usize = visitors.waiting.values().map(Waiting::weight).sum();
+        let weights: usize = visitors.waiting.values().map(PendingVisitor::weight).sum();
         assert_eq!(visitors.weight, weights);
         assert!(visitors.known.len() <= limits::KNOWN_VISITORS / limits::VISITOR_STRIPES);
         (weight + weights, waiting + visitors.waiting.len())
@@ -361,7 +370,7 @@ fn a_flood_of_visitors_is_bounded_and_counted() {
     let counted = scene.collect_last();
     let classes: u64 = counted.classes().iter().map(|(_, requests)| requests).sum();
     assert_eq!((classes, counted.pageviews()), (visitors.into(), visitors.into()));
-    let mut sketch = Sketch::default();
+    let mut sketch = VisitorSketch::default();
     sketch.extend(counted.0.as_ref().unwrap().visitors.iter().copied());
     let (estimate, truth) = (sketch.estimate(), u64::from(visitors));
     assert!(estimate.abs_diff(truth) < truth / 25, "{estimate} of {truth}");

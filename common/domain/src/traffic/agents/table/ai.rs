@@ -1,9 +1,9 @@
 //! AI agents: coding agents, assistants, search crawlers, and crawlers that gather training data.
 
-use super::Row;
+use super::AgentRow;
 
 /// Coding agents, including editors with one.
-pub(super) const CODING_AGENTS: &[Row] = &[
+pub(super) const CODING_AGENTS: &[AgentRow] = &[
     ("Claude Code", "claude-code", "Anthropic", ""),
     ("Claude Code", "claude-cli/", "Anthropic", ""),
     ("Codex", "codex_cli", "OpenAI", ""),
@@ -30,7 +30,7 @@ pub(super) const CODING_AGENTS: &[Row] = &[
 ];
 
 /// Assistants that read a page because a person requested it.
-pub(super) const ASSISTANTS: &[Row] = &[
+pub(super) const ASSISTANTS: &[AgentRow] = &[
     ("ChatGPT-User", "chatgpt-user", "OpenAI", "chatgpt-user"),
     ("ChatGPT Agent", "chatgpt agent", "OpenAI", ""),
     ("ChatGPT Agent", "chatgpt-agent", "OpenAI", ""),
@@ -82,7 +82,7 @@ pub(super) const ASSISTANTS: &[Row] = &[
 ];
 
 /// Crawlers for the index of an AI search.
-pub(super) const SEARCHES: &[Row] = &[
+pub(super) const SEARCHES: &[AgentRow] = &[
     ("OAI-SearchBot", "oai-searchbot", "OpenAI", "oai-searchbot"),
     ("Claude-SearchBot", "claude-searchbot", "Anthropic", "claudebot"),
     ("PerplexityBot", "perplexitybot", "Perplexity", "perplexitybot"),
@@ -117,7 +117,7 @@ pub(super) const SEARCHES: &[Row] = &[
 ];
 
 /// Crawlers that gather or sell training data for models.
-pub(super) const TRAINING: &[Row] = &[
+pub(super) const TRAINING: &[AgentRow] = &[
     ("GPTBot", "gptbot", "OpenAI", "gptbot"),
     ("ClaudeBot", "claudebot", "Anthropic", "claudebot"),
     ("anthropic-ai", "anthropic-ai", "Anthropic", ""),

@@ -6,13 +6,13 @@ mod previews;
 mod searches;
 mod words;
 
-use super::Agent;
+use super::KnownAgent;
 use crate::traffic::visitors::VisitorClass;
 
 /// A row of the table: name, pattern, operator, and the source of its networks or an empty string.
-type Row = (&'static str, &'static str, &'static str, &'static str);
+type AgentRow = (&'static str, &'static str, &'static str, &'static str);
 
-const ROWS: [(VisitorClass, &[Row]); 13] = [
+const ROWS: [(VisitorClass, &[AgentRow]); 13] = [
     (VisitorClass::Preview, previews::FIRST),
     (VisitorClass::CodingAgent, ai::CODING_AGENTS),
     (VisitorClass::AiAssistant, ai::ASSISTANTS),
@@ -38,7 +38,7 @@ const COUNT: usize = {
 };
 
 /// All agents that are known by a name or a word.
-pub static AGENTS: [Agent; COUNT] = {
+pub static AGENTS: [KnownAgent; COUNT] = {
     let mut agents = [UNLISTED_PROGRAM; COUNT];
     let (mut place, mut group) = (0, 0);
     while group < ROWS.len() {
@@ -47,7 +47,7 @@ pub static AGENTS: [Agent; COUNT] = {
         while row < rows.len() {
             let (name, pattern, operator, networks) = rows[row];
             let networks = if networks.is_empty() { None } else { Some(networks) };
-            agents[place] = Agent { name, pattern, operator, class, networks };
+            agents[place] = KnownAgent { name, pattern, operator, class, networks };
             place += 1;
             row += 1;
         }
@@ -57,8 +57,8 @@ pub static AGENTS: [Agent; COUNT] = {
 };
 
 /// A program that matches no row and no generic word, but is not a browser either.
-pub static UNLISTED_PROGRAM: Agent =
-    Agent { name: "Unlisted program", pattern: "", operator: "", class: VisitorClass::OtherBot, networks: None };
+pub static UNLISTED_PROGRAM: KnownAgent =
+    KnownAgent { name: "Unlisted program", pattern: "", operator: "", class: VisitorClass::OtherBot, networks: None };
 
 pub(super) use self::ai::REFERRERS;
 pub use self::words::INNOCENT_WORDS;

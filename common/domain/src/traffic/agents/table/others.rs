@@ -1,9 +1,9 @@
 //! Monitors, other self-identifying programs, and HTTP libraries.
 
-use super::Row;
+use super::AgentRow;
 
 /// Monitors of availability, performance and quality.
-pub(super) const MONITORS: &[Row] = &[
+pub(super) const MONITORS: &[AgentRow] = &[
     ("UptimeRobot", "uptimerobot", "UptimeRobot", "uptimerobot"),
     ("Pingdom", "pingdom", "SolarWinds", "pingdombot"),
     ("Better Stack", "better uptime", "Better Stack", "betterstack"),
@@ -90,7 +90,7 @@ pub(super) const MONITORS: &[Row] = &[
 ];
 
 /// Self-identifying programs for search engine optimisation, research, security, advertising, archives, mirrors.
-pub(super) const BOTS: &[Row] = &[
+pub(super) const BOTS: &[AgentRow] = &[
     ("AhrefsBot", "ahrefsbot", "Ahrefs", "ahrefsbot"),
     ("AhrefsSiteAudit", "ahrefssiteaudit", "Ahrefs", "ahrefsbot"),
     ("SemrushBot", "semrushbot", "Semrush", ""),
@@ -257,7 +257,7 @@ pub(super) const BOTS: &[Row] = &[
 ];
 
 /// HTTP libraries and tools, under their default names.
-pub(super) const LIBRARIES: &[Row] = &[
+pub(super) const LIBRARIES: &[AgentRow] = &[
     ("curl", "^curl/", "", ""),
     ("libcurl", "libcurl", "", ""),
     ("Wget", "|wget", "", ""),

@@ -1,11 +1,11 @@
 //! Link preview programs and feed readers.
 
-use super::Row;
+use super::AgentRow;
 
 /// Previews that impersonate several others.
-pub(super) const FIRST: &[Row] = &[("iMessage", "facebookexternalhit/1.1 facebot twitterbot", "Apple", "")];
+pub(super) const FIRST: &[AgentRow] = &[("iMessage", "facebookexternalhit/1.1 facebot twitterbot", "Apple", "")];
 
-pub(super) const PREVIEWS: &[Row] = &[
+pub(super) const PREVIEWS: &[AgentRow] = &[
     ("facebookexternalhit", "facebookexternalhit", "Meta", ""),
     ("facebookexternalhit", "facebookcatalog", "Meta", ""),
     ("facebookexternalhit", "facebot", "Meta", ""),
@@ -63,7 +63,7 @@ pub(super) const PREVIEWS: &[Row] = &[
     ("Outbrain", "outbrain", "Outbrain", ""),
 ];
 
-pub(super) const FEED_READERS: &[Row] = &[
+pub(super) const FEED_READERS: &[AgentRow] = &[
     ("Feedly", "feedly", "Feedly", ""),
     ("Feedbin", "feedbin", "Feedbin", ""),
     ("Inoreader", "inoreader", "Inoreader", ""),

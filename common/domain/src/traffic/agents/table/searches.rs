@@ -1,8 +1,8 @@
 //! Crawlers of search engines.
 
-use super::Row;
+use super::AgentRow;
 
-pub(super) const SEARCH_ENGINES: &[Row] = &[
+pub(super) const SEARCH_ENGINES: &[AgentRow] = &[
     ("Google-InspectionTool", "google-inspectiontool", "Google", "googlebot"),
     ("Storebot-Google", "storebot-google", "Google", "googlebot"),
     ("Googlebot", "googlebot", "Google", "googlebot"),

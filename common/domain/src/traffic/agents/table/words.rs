@@ -1,12 +1,12 @@
 //! Generic words for programs that match no row, and words that only look like them.
 
-use super::Row;
+use super::AgentRow;
 
 const BOT: &str = "Unlisted bot";
 const FEED: &str = "Unlisted feed reader";
 const LIBRARY: &str = "Unlisted library";
 
-pub(super) const FEEDS: &[Row] = &[
+pub(super) const FEEDS: &[AgentRow] = &[
     (FEED, "|feed", "", ""),
     (FEED, "feed|", "", ""),
     (FEED, "feedreader", "", ""),
@@ -18,7 +18,7 @@ pub(super) const FEEDS: &[Row] = &[
 ];
 
 /// Words used by all other programs. A contact address for complaints also marks a program.
-pub(super) const WORDS: &[Row] = &[
+pub(super) const WORDS: &[AgentRow] = &[
     (LIBRARY, "httpclient", "", ""),
     (LIBRARY, "http client", "", ""),
     (LIBRARY, "http-client", "", ""),

@@ -9,12 +9,12 @@ use serde_json::value::RawValue;
 use super::super::{
     super::chat::{JsonString, is_blank},
     SIGNATURE,
-    request::Str,
+    request::DecodedStr,
 };
 use crate::limits;
 
-pub(super) struct Block {
-    pub(super) kind: Kind,
+pub(super) struct StreamBlock {
+    pub(super) kind: StreamBlockKind,
     has_begun: bool,
     /// The JSON-escaped text so far: all of it for a call, otherwise only the held part.
     pub(super) text: String,
@@ -24,7 +24,7 @@ pub(super) struct Block {
     not_whole: usize,
 }
 
-pub(super) enum Kind {
+pub(super) enum StreamBlockKind {
     Thinking,
     Text,
     Call {
@@ -37,8 +37,8 @@ pub(super) enum Kind {
     },
 }
 
-impl Block {
-    pub(super) fn new(kind: Kind) -> Self {
+impl StreamBlock {
+    pub(super) fn new(kind: StreamBlockKind) -> Self {
         Self { kind, has_begun: false, text: String::new(), written: 0, not_whole: 0 }
     }
 
@@ -49,16 +49,16 @@ impl Block {
         self.has_begun = true;
         let head = "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":";
         match &self.kind {
-            Kind::Thinking => write(
+            StreamBlockKind::Thinking => write(
                 out,
                 format_args!(
                     "{head}{index},\"content_block\":{{\"type\":\"thinking\",\"thinking\":\"\",\"signature\":\"\"}}}}\n\n"
                 ),
             ),
-            Kind::Text => {
+            StreamBlockKind::Text => {
                 write(out, format_args!("{head}{index},\"content_block\":{{\"type\":\"text\",\"text\":\"\"}}}}\n\n"));
             }
-            Kind::Call { id, name, .. } => write(
+            StreamBlockKind::Call { id, name, .. } => write(
                 out,
                 format_args!(
                     "{head}{index},\"content_block\":{{\"type\":\"tool_use\",\"id\":{id},\"name\":{name},\"input\":{{}}}}}}\n\n"
@@ -70,9 +70,9 @@ impl Block {
     /// Writes JSON-escaped text.
     pub(super) fn write_piece(&self, index: usize, escaped: &str, out: &mut BytesMut) {
         let (delta, field) = match self.kind {
-            Kind::Thinking => ("thinking_delta", "thinking"),
-            Kind::Text => ("text_delta", "text"),
-            Kind::Call { .. } => ("input_json_delta", "partial_json"),
+            StreamBlockKind::Thinking => ("thinking_delta", "thinking"),
+            StreamBlockKind::Text => ("text_delta", "text"),
+            StreamBlockKind::Call { .. } => ("input_json_delta", "partial_json"),
         };
         let head = "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":";
         write(out, format_args!("{head}{index},\"delta\":{{\"type\":\"{delta}\",\"{field}\":\"{escaped}\"}}}}\n\n"));
@@ -88,15 +88,15 @@ impl Block {
     }
 
     /// Returns whether to skip an empty piece of arguments: clients parse what they have collected, unless it is empty.
-    pub(super) fn leaves_out(&self, escaped: &str) -> bool {
-        let is_first = self.text.is_empty() && matches!(self.kind, Kind::Call { is_kept: true, .. });
+    pub(super) fn is_skippable(&self, escaped: &str) -> bool {
+        let is_first = self.text.is_empty() && matches!(self.kind, StreamBlockKind::Call { is_kept: true, .. });
         escaped.is_empty() || is_first && is_blank(escaped)
     }
 
     /// Keeps written arguments, to detect when they are complete. Beyond a size, a call counts as incomplete until the
     /// end.
     pub(super) fn keep(&mut self, escaped: &str) {
-        if let Kind::Call { is_kept, .. } = &mut self.kind {
+        if let StreamBlockKind::Call { is_kept, .. } = &mut self.kind {
             *is_kept &= self.text.len() + escaped.len() <= limits::HELD_BLOCK_BYTES / 2;
             if *is_kept {
                 self.text.push_str(escaped);
@@ -108,19 +108,20 @@ impl Block {
     }
 
     /// Returns whether the block is complete once others follow it.
-    pub(super) fn is_whole(&mut self) -> bool {
-        let Kind::Call { is_kept, .. } = self.kind else { return true };
+    pub(super) fn is_complete(&mut self) -> bool {
+        let StreamBlockKind::Call { is_kept, .. } = self.kind else { return true };
         // Checked with each piece of the waiting blocks.
         if !is_kept || self.not_whole == self.text.len() || !self.text.trim_end().ends_with('}') {
             return false;
         }
         self.not_whole = self.text.len();
         let quoted = ["\"", &self.text, "\""].concat();
-        serde_json::from_str::<Str<'_>>(&quoted).is_ok_and(|text| serde_json::from_str::<IgnoredAny>(&text).is_ok())
+        serde_json::from_str::<DecodedStr<'_>>(&quoted)
+            .is_ok_and(|text| serde_json::from_str::<IgnoredAny>(&text).is_ok())
     }
 
     pub(super) fn stop(&self, index: usize, out: &mut BytesMut) {
-        if matches!(self.kind, Kind::Thinking) {
+        if matches!(self.kind, StreamBlockKind::Thinking) {
             write(
                 out,
                 format_args!(
@@ -138,7 +139,7 @@ impl Block {
 
 /// Returns an escaped piece of a call's arguments: JSON in a string or, from some servers, a complete object.
 pub(super) fn arguments_piece(arguments: &RawValue) -> Cow<'_, str> {
-    if let Some(text) = JsonString::of(arguments) {
+    if let Some(text) = JsonString::from_raw(arguments) {
         return text.escaped().into();
     }
     match arguments.get().as_bytes().first() {

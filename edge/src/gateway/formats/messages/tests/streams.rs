@@ -95,7 +95,7 @@ fn end(finish: &str) -> String {
 
 /// Translates events one by one.
 fn translated_stream(fields: &Value, chat: &str) -> Result<String, StreamError> {
-    let (mut events, mut out) = (Events::new(context(fields)), BytesMut::new());
+    let (mut events, mut out) = (MessageEvents::new(context(fields)), BytesMut::new());
     for event in chat.split_inclusive("\n\n") {
         events.push(event.as_bytes(), &mut out)?;
     }
@@ -193,7 +193,7 @@ fn calls_that_interleave_are_told_one_after_the_other() {
 
 #[test]
 fn a_call_that_ends_is_told_before_the_answer_ends() {
-    let (mut events, mut out) = (Events::new(context(&json!({}))), BytesMut::new());
+    let (mut events, mut out) = (MessageEvents::new(context(&json!({}))), BytesMut::new());
     for delta in [call(0, Some("a"), Some("f"), "{}"), call(1, Some("b"), Some("g"), "{\"x\"")] {
         events.push(frame(&delta).as_bytes(), &mut out).unwrap();
     }
@@ -239,7 +239,7 @@ fn what_waits_is_bounded() {
 
 #[test]
 fn a_failure_is_an_event() {
-    let (mut events, mut out) = (Events::new(context(&json!({}))), BytesMut::new());
+    let (mut events, mut out) = (MessageEvents::new(context(&json!({}))), BytesMut::new());
     events.push(frame(&json!({ "content": "x" })).as_bytes(), &mut out).unwrap();
     events.fail(crate::gateway::error::ProviderError::Timeout.into(), &mut out);
     let text = String::from_utf8(out.to_vec()).unwrap();

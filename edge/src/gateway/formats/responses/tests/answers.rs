@@ -4,13 +4,13 @@ use bytes::BytesMut;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::super::{Events, RequestContext, to_chat, whole};
+use super::super::{ResponseEvents, ResponsesContext, to_chat, whole};
 use crate::gateway::{
     error::{ApiError, ProviderError},
     formats::TranslateEvents as _,
 };
 
-fn context(fields: &Value) -> RequestContext {
+fn context(fields: &Value) -> ResponsesContext {
     let mut request = json!({ "model": "svc/m", "input": "Hi?" });
     request.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
     let (_, mut context) = to_chat(request.to_string().as_bytes()).unwrap();
@@ -56,7 +56,7 @@ const DONE: &str = "data: [DONE]\n\n";
 
 /// Returns the events for these frames, the last of which has the reason.
 fn streamed(fields: &Value, deltas: &[Value], reason: &str) -> Vec<Value> {
-    let mut events = Events::new(context(fields));
+    let mut events = ResponseEvents::new(context(fields));
     let mut out = BytesMut::new();
     let mut frames: Vec<String> = deltas.iter().map(|delta| frame(delta, None)).collect();
     frames.extend([frame(&json!({}), Some(reason)), USAGE.to_owned(), ": a comment\n\n".to_owned(), DONE.to_owned()]);
@@ -267,7 +267,7 @@ fn an_answer_that_ends_early_says_why() {
 #[test]
 fn a_stream_that_fails_has_its_beginning_and_its_end() {
     for said in [&[][..], &[json!({ "content": "a" })]] {
-        let mut events = Events::new(context(&json!({})));
+        let mut events = ResponseEvents::new(context(&json!({})));
         let mut out = BytesMut::new();
         for delta in said {
             events.push(frame(delta, None).as_bytes(), &mut out).unwrap();
@@ -296,14 +296,14 @@ fn what_is_no_completion_is_refused() {
             // An event without data is ignored.
             continue;
         }
-        let mut events = Events::new(context(&json!({})));
+        let mut events = ResponseEvents::new(context(&json!({})));
         assert!(events.push(format!("data: {chat} \n\n").as_bytes(), &mut BytesMut::new()).is_err(), "{chat}");
     }
 }
 
 #[test]
 fn halves_of_a_character_come_together() {
-    let mut events = Events::new(context(&json!({})));
+    let mut events = ResponseEvents::new(context(&json!({})));
     let mut out = BytesMut::new();
     for half in ["\\ud83e", "\\udd80"] {
         let frame = format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"{half}\"}}}}]}}\n\n");

@@ -1,12 +1,12 @@
 //! Requests, and the chat completions that they are translated to.
 
 use bytes::Bytes;
-use config::{Gateway, models::Models};
+use config::{Gateway, models::ModelCatalog};
 use serde_json::{Value, json};
 
 use crate::gateway::{
-    asks::Asks,
-    formats::{Api, ClientFormat},
+    asks::RequestLimits,
+    formats::{ClientFormat, CompletionApi},
     models::ServedModels,
 };
 
@@ -14,14 +14,15 @@ fn models() -> ServedModels {
     let mut config = Gateway::default();
     // The operator's models do not support images by default.
     config.models.get_mut("svc/gpt-oss-120b").unwrap().vision = true;
-    ServedModels::new(&Models::of(&config, |_| Some("key".to_owned())).unwrap(), &config, None).unwrap()
+    ServedModels::new(&ModelCatalog::from_config(&config, |_| Some("key".to_owned())).unwrap(), &config, None).unwrap()
 }
 
 /// Returns the provider's body for a request to this model with these fields, and the warning.
 fn sent_to(model: &str, fields: &Value) -> (Value, Option<String>) {
     let mut request = json!({ "model": model, "input": "Hi?" });
     request.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-    let read = Api::Responses.read(Bytes::from(request.to_string()).into(), &models(), &Asks::default());
+    let read =
+        CompletionApi::Responses.read(Bytes::from(request.to_string()).into(), &models(), &RequestLimits::default());
     let read = read.unwrap_or_else(|error| panic!("{request}: {error:?}"));
     let ClientFormat::Responses(context) = read.format else { panic!("another format") };
     let warning = context.warning.map(|warning| warning.to_str().unwrap().to_owned());
@@ -40,7 +41,9 @@ fn messages(input: &Value) -> Value {
 fn refused(fields: &Value) -> (String, String) {
     let mut request = json!({ "model": "svc/gpt-oss-120b", "input": "Hi?" });
     request.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-    let error = Api::Responses.read(Bytes::from(request.to_string()).into(), &models(), &Asks::default()).err();
+    let error = CompletionApi::Responses
+        .read(Bytes::from(request.to_string()).into(), &models(), &RequestLimits::default())
+        .err();
     let error = error.unwrap_or_else(|| panic!("{request} was accepted"));
     let error: Value = serde_json::from_str(&error.to_json()).unwrap();
     let text = |name: &str| error["error"][name].as_str().unwrap_or_default().to_owned();
@@ -288,7 +291,9 @@ fn refusals_name_the_fields_of_this_format() {
         assert_eq!(found, param, "{fields}: {code}");
     }
     let error = |body: &str| {
-        Api::Responses.read(Bytes::copy_from_slice(body.as_bytes()).into(), &models(), &Asks::default()).err()
+        CompletionApi::Responses
+            .read(Bytes::copy_from_slice(body.as_bytes()).into(), &models(), &RequestLimits::default())
+            .err()
     };
     for body in ["", "[]", "{\"input\":\"a\",\"input\":\"b\"}", "{\"model\":\"svc/gpt-oss-120b\"}", "{\"input\":\"a\"}"]
     {
@@ -302,7 +307,9 @@ fn what_validation_refuses_is_named_by_its_place_in_the_request() {
         { "role": "developer", "content": "b" }, { "role": "user", "content": "c" },
         { "role": "user", "content": [{ "type": "input_text", "text": "d" }] },
     ], "tools": [{ "type": "web_search" }, { "type": "function", "name": "f" }] });
-    let read = Api::Responses.read(Bytes::from(body.to_string()).into(), &models(), &Asks::default()).unwrap();
+    let read = CompletionApi::Responses
+        .read(Bytes::from(body.to_string()).into(), &models(), &RequestLimits::default())
+        .unwrap();
     let ClientFormat::Responses(context) = read.format else { panic!("another format") };
     for (chat, own) in [
         ("messages", Some("input")),
@@ -316,7 +323,7 @@ fn what_validation_refuses_is_named_by_its_place_in_the_request() {
         ("response_format.json_schema", Some("text.format")),
         ("temperature", None),
     ] {
-        assert_eq!(context.param(chat).as_deref(), own, "{chat}");
+        assert_eq!(context.request_param(chat).as_deref(), own, "{chat}");
     }
 }
 

@@ -7,14 +7,14 @@ use super::*;
 use crate::{
     gateway::meter::{
         fixtures::row,
-        journal::{Journal, RecordRef},
+        journal::{JournalRecordRef, UsageJournal},
     },
     spool::{self, Spool},
 };
 
 const URL: &str = "postgres://db.example/svc";
 
-fn journal(folder: &Path, edge: &str) -> Journal {
+fn journal(folder: &Path, edge: &str) -> UsageJournal {
     let journal = journal::open(folder.to_owned(), edge, URL);
     journal.set_scope("this".to_owned());
     journal
@@ -28,8 +28,8 @@ fn left_by_the_dead(completions: usize) -> TempDir {
     let first = row(300);
     for _ in 0..completions {
         let row = UsageRow { id: CompletionId::new(first.at), ..first.clone() };
-        let open = serde_json::to_string(&RecordRef::Open(&row)).unwrap();
-        let ended = serde_json::to_string(&RecordRef::Ended(&UsageRow { completion: 7, ..row })).unwrap();
+        let open = serde_json::to_string(&JournalRecordRef::Open(&row)).unwrap();
+        let ended = serde_json::to_string(&JournalRecordRef::Ended(&UsageRow { completion: 7, ..row })).unwrap();
         for (segment, line) in segments.iter_mut().zip([open, ended]) {
             writeln!(segment, "{line}").unwrap();
         }
@@ -46,7 +46,7 @@ fn of_the_dead(folder: &TempDir) -> usize {
 }
 
 /// Settles what was entered into a ledger. Returns the number of completions.
-fn settle(ledger: &Ledger) -> usize {
+fn settle(ledger: &CompletionLedger) -> usize {
     let rows = ledger.take_to_write(usize::MAX);
     assert!(rows.iter().all(|row| row.completion == 7));
     ledger.mark_written(&rows);
@@ -58,8 +58,8 @@ fn settle(ledger: &Ledger) -> usize {
 fn a_long_journal_leaves_room_for_what_is_admitted() {
     let more = 10;
     let folder = left_by_the_dead(limits::UNSETTLED / 2 + more);
-    let ledger = Ledger::new(journal(folder.path(), "next"));
-    let mut adopting = Adopting::begin(&ledger).unwrap().unwrap();
+    let ledger = CompletionLedger::new(journal(folder.path(), "next"));
+    let mut adopting = JournalAdoption::begin(&ledger).unwrap().unwrap();
     for _ in 0..2 {
         assert!(!adopting.enter(&ledger).unwrap());
         assert_eq!(ledger.len(), limits::UNSETTLED / 2);
@@ -79,16 +79,16 @@ fn what_our_journal_does_not_take_stays_in_that_of_the_dead_until_it_is_settled(
     let folder = left_by_the_dead(10);
     // It has room for some of them.
     let full =
-        Spool::new(spool::Options { max_bytes: 1_500, ..journal::options(folder.path().to_owned(), "next", URL) });
+        Spool::new(spool::SpoolOptions { max_bytes: 1_500, ..journal::options(folder.path().to_owned(), "next", URL) });
     full.set_scope("this".to_owned());
-    let ledger = Ledger::new(full);
-    let mut adopting = Adopting::begin(&ledger).unwrap().unwrap();
+    let ledger = CompletionLedger::new(full);
+    let mut adopting = JournalAdoption::begin(&ledger).unwrap().unwrap();
     adopting.edges.insert("dead".to_owned());
     assert!(adopting.enter(&ledger).unwrap());
     assert!((1..10).contains(&adopting.unwritten.len()), "{}", adopting.unwritten.len());
     adopting = adopting.finish(&ledger).unwrap();
     assert_eq!(of_the_dead(&folder), 2);
-    assert!(Adopting::begin(&ledger).unwrap().is_none(), "it is locked");
+    assert!(JournalAdoption::begin(&ledger).unwrap().is_none(), "it is locked");
     assert!(ledger.settled_edges(1).is_empty());
     assert_eq!(settle(&ledger), 10);
     assert!(adopting.finish(&ledger).is_none());

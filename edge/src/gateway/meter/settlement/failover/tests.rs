@@ -4,14 +4,14 @@ use super::*;
 use crate::{
     gateway::meter::{
         fixtures::row,
-        journal::{self, Journal},
+        journal::{self, UsageJournal},
     },
     spool::{self, Spool},
 };
 
 const DATABASE: &str = "postgres://db.example/svc";
 
-fn journal(folder: &std::path::Path, edge: &str) -> Journal {
+fn journal(folder: &std::path::Path, edge: &str) -> UsageJournal {
     let journal = journal::open(folder.to_owned(), edge, DATABASE);
     journal.set_scope("this".to_owned());
     journal
@@ -19,7 +19,7 @@ fn journal(folder: &std::path::Path, edge: &str) -> Journal {
 
 /// Ends a completion at an edge, and sets it aside under the history `one`.
 fn keep(folder: &std::path::Path, edge: &str) {
-    let ledger = Ledger::new(journal(folder, edge));
+    let ledger = CompletionLedger::new(journal(folder, edge));
     let row = row(300);
     ledger.enter(row.clone());
     ledger.end(&row.id, |_| {});
@@ -37,7 +37,7 @@ fn a_kept_segment_that_cannot_be_read_keeps_no_other_from_being_entered() {
     for name in ["0-00000000.one.usage", "z-00000000.one.usage"] {
         fs::create_dir(settled.join(name)).unwrap();
     }
-    let ledger = Ledger::new(journal(folder.path(), "b"));
+    let ledger = CompletionLedger::new(journal(folder.path(), "b"));
     let error = enter_lost(&ledger, "two", &mut VecDeque::new(), &mut Vec::new()).unwrap_err();
     assert!(error.to_string().contains("-00000000.one.usage"), "{error}");
     assert_eq!(ledger.len(), 1);
@@ -49,9 +49,9 @@ fn a_kept_segment_stays_until_what_our_journal_does_not_take_of_it_is_settled() 
     let folder = tempfile::tempdir().unwrap();
     keep(folder.path(), "a");
     let full =
-        Spool::new(spool::Options { max_bytes: 100, ..journal::options(folder.path().to_owned(), "b", DATABASE) });
+        Spool::new(spool::SpoolOptions { max_bytes: 100, ..journal::options(folder.path().to_owned(), "b", DATABASE) });
     full.set_scope("this".to_owned());
-    let (ledger, mut unwritten) = (Ledger::new(full), Vec::new());
+    let (ledger, mut unwritten) = (CompletionLedger::new(full), Vec::new());
     let kept = || fs::read_dir(folder.path().join("settled")).unwrap().count();
     for _ in 0..2 {
         enter_lost(&ledger, "two", &mut VecDeque::new(), &mut unwritten).unwrap();

@@ -5,15 +5,15 @@ use std::{
 
 use ::http::Response;
 use bytes::Bytes;
-use fairness::budget::{Budget, Limits};
+use fairness::budget::{BudgetLimits, ByteBudget};
 use futures_util::future::join_all;
 use h2::{Reason, RecvStream as Received, client::SendRequest};
 use tokio::io::DuplexStream;
 
 use super::{super::flow::send, *};
 use crate::{
-    front::Body,
-    http::{BodyError, SiteBody, Source},
+    front::ResponseBody,
+    http::{BodyError, BodySource, SiteBody},
     limits::{self, BLOCK_BYTES, CONNECTION_FLIGHT_BYTES, STALL},
 };
 
@@ -21,13 +21,13 @@ use crate::{
 const LARGE: usize = 5 * limits::GATHERED_BYTES;
 
 /// A body that can be read again, and counts its bytes in memory.
-struct Readable {
+struct RereadableBody {
     left: usize,
     block: usize,
     in_memory: Arc<AtomicUsize>,
 }
 
-impl Readable {
+impl RereadableBody {
     fn hold(&mut self, block: usize) {
         self.in_memory.fetch_sub(self.block, Ordering::SeqCst);
         self.in_memory.fetch_add(block, Ordering::SeqCst);
@@ -35,7 +35,7 @@ impl Readable {
     }
 }
 
-impl Source for Readable {
+impl BodySource for RereadableBody {
     fn poll_next(&mut self, _: &mut Context<'_>, most: usize) -> Poll<Option<Result<Bytes, BodyError>>> {
         if self.block == 0 {
             self.hold(self.left.min(BLOCK_BYTES));
@@ -55,7 +55,7 @@ impl Source for Readable {
     }
 }
 
-impl Drop for Readable {
+impl Drop for RereadableBody {
     fn drop(&mut self) {
         self.hold(0);
     }
@@ -63,10 +63,15 @@ impl Drop for Readable {
 
 /// Answers with bodies of the length in the path; `/later/…` has to wait first.
 #[derive(Clone, Default)]
-struct Lengths(Arc<AtomicUsize>);
+struct LengthHandler(Arc<AtomicUsize>);
 
-impl Answers for Lengths {
-    fn begin(&self, request: Request<RecvStream>, mut respond: SendResponse<Chunk>, flow: Arc<Flow>) -> Answering {
+impl RequestHandler for LengthHandler {
+    fn begin(
+        &self,
+        request: Request<RecvStream>,
+        mut respond: SendResponse<ChargedChunk>,
+        flow: Arc<ConnectionFlow>,
+    ) -> AnswerFuture {
         let in_memory = self.0.clone();
         Box::pin(async move {
             let path = request.uri().path();
@@ -74,21 +79,23 @@ impl Answers for Lengths {
                 tokio::task::yield_now().await;
             }
             let left = path.rsplit('/').next().unwrap().parse().unwrap();
-            let body = SiteBody::streamed(Box::new(Readable { left, block: 0, in_memory }));
+            let body = SiteBody::streamed(Box::new(RereadableBody { left, block: 0, in_memory }));
             let out = respond.send_response(Response::new(()), left == 0).unwrap();
-            send(out, Body::Site(body), None, &flow).await;
+            send(out, ResponseBody::Site(body), None, &flow).await;
         })
     }
 }
 
 /// Returns a connection whose client has stream windows of `window` bytes, and the budget of bytes in flight.
-async fn connect(answers: Lengths, pipe: usize, window: u32) -> (SendRequest<Bytes>, Budget) {
+async fn connect(answers: LengthHandler, pipe: usize, window: u32) -> (SendRequest<Bytes>, ByteBudget) {
     let (near, far) = tokio::io::duplex(pipe);
-    let budget = Budget::new(Limits { total: u64::MAX, client: u64::MAX, connection: CONNECTION_FLIGHT_BYTES });
+    let budget =
+        ByteBudget::new(BudgetLimits { total: u64::MAX, client: u64::MAX, connection: CONNECTION_FLIGHT_BYTES });
     let account = budget.account(None);
     tokio::spawn(async move {
         let builder = super::super::builder();
-        if let Some(connection) = Multiplexed::<DuplexStream, _>::greet(far, builder, account, answers).await {
+        if let Some(connection) = MultiplexedConnection::<DuplexStream, _>::greet(far, builder, account, answers).await
+        {
             connection.await;
         }
     });
@@ -118,7 +125,7 @@ async fn take(mut body: Received) -> Result<usize, Option<Reason>> {
 #[tokio::test]
 async fn answers_arrive_whole_whether_they_wait_or_not() {
     for window in [1_000, 65_535, 1 << 24] {
-        let (sender, budget) = connect(Lengths::default(), 1_000, window).await;
+        let (sender, budget) = connect(LengthHandler::default(), 1_000, window).await;
         let sizes = [0, 1, 3_000, BLOCK_BYTES, BLOCK_BYTES + 1, 100 * 1024, LARGE];
         let asked = sizes.iter().flat_map(|size| [("", *size), ("/later", *size)]).map(|(when, size)| {
             let sender = &sender;
@@ -133,7 +140,7 @@ async fn answers_arrive_whole_whether_they_wait_or_not() {
 
 #[tokio::test(start_paused = true)]
 async fn who_does_not_take_holds_nothing_and_is_reset_while_others_go_on() {
-    let answers = Lengths::default();
+    let answers = LengthHandler::default();
     let (sender, budget) = connect(answers.clone(), 64 * 1024, 1).await;
     let stalled = join_all((0..100).map(|_| ask(&sender, "/10000000"))).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
@@ -154,11 +161,12 @@ async fn who_waits_for_a_slow_network_is_not_reset() {
 
     let (mut slow, far) = tokio::io::duplex(1_000);
     let (near, mut ours) = tokio::io::duplex(1_000);
-    let budget = Budget::new(Limits { total: u64::MAX, client: u64::MAX, connection: CONNECTION_FLIGHT_BYTES });
+    let budget =
+        ByteBudget::new(BudgetLimits { total: u64::MAX, client: u64::MAX, connection: CONNECTION_FLIGHT_BYTES });
     let account = budget.account(None);
     tokio::spawn(async move {
         let builder = super::super::builder();
-        if let Some(connection) = Multiplexed::greet(far, builder, account, Lengths::default()).await {
+        if let Some(connection) = MultiplexedConnection::greet(far, builder, account, LengthHandler::default()).await {
             connection.await;
         }
     });

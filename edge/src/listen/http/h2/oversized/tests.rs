@@ -9,10 +9,10 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use super::*;
 
 /// Sends a request with such cookies and path. Returns the status, and whether the response clears cookies.
-async fn ask(own_form: Option<Form>, cookies: usize, bytes: usize, path: usize) -> Option<(u16, bool)> {
+async fn ask(own_form: Option<ResponseForm>, cookies: usize, bytes: usize, path: usize) -> Option<(u16, bool)> {
     let (near, far) = tokio::io::duplex(64 * 1024);
     let answer = |_: Request<Body>| async move { Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())) };
-    let stream = Oversized::new(far, own_form);
+    let stream = CookieHeadGuard::new(far, own_form);
     let mut builder = server::conn::http2::Builder::new(TokioExecutor::new());
     builder.max_header_list_size(limits::H2_HEAD_BYTES);
     tokio::spawn(builder.serve_connection(TokioIo::new(stream), service_fn(answer)));
@@ -34,21 +34,21 @@ async fn ask(own_form: Option<Form>, cookies: usize, bytes: usize, path: usize) 
 #[tokio::test]
 async fn heads_that_cookies_made_too_large_are_answered_and_the_cookies_cleared() {
     for (cookies, bytes) in [(180, 4_000), (9, 3_900), (60, 600), (170, 150), (20, 4_096)] {
-        assert_eq!(ask(Some(Form::Page), cookies, bytes, 10).await, Some((431, true)), "{cookies} of {bytes}");
+        assert_eq!(ask(Some(ResponseForm::Page), cookies, bytes, 10).await, Some((431, true)), "{cookies} of {bytes}");
     }
 }
 
 #[tokio::test]
 async fn what_is_not_too_large_passes() {
     for (cookies, bytes) in [(0, 0), (1, 4_000), (5, 4_000), (40, 500), (180, 60)] {
-        assert_eq!(ask(Some(Form::Page), cookies, bytes, 10).await, Some((200, false)), "{cookies} of {bytes}");
+        assert_eq!(ask(Some(ResponseForm::Page), cookies, bytes, 10).await, Some((200, false)), "{cookies} of {bytes}");
     }
 }
 
 #[tokio::test]
 async fn a_long_address_clears_nothing() {
     for path in [10_000, 40_000, 60_000] {
-        let answered = ask(Some(Form::Page), 3, 100, path).await;
+        let answered = ask(Some(ResponseForm::Page), 3, 100, path).await;
         assert!(answered.is_none_or(|(_, clears)| !clears), "{path}: {answered:?}");
     }
 }
@@ -70,10 +70,10 @@ fn lengths_are_read_wherever_the_frames_are_cut() {
     head.push(0x60);
     write_text(&mut head, &[b'y'; 200]);
     for cut in 0..head.len() {
-        let mut fields = Fields::default();
+        let mut fields = HpackLengths::default();
         fields.read(&head[..cut]);
         fields.read(&head[cut..]);
         assert_eq!(fields.longest, 300, "cut at {cut}");
-        assert!(matches!(fields.at, At::Field), "cut at {cut}");
+        assert!(matches!(fields.at, HpackPosition::Field), "cut at {cut}");
     }
 }
