@@ -1,5 +1,5 @@
 //! Addresses that admin creates: the console's pages ([`ConsoleAddresses`], [`paths`]), the pages that it may redirect to
-//! ([`ConsolePath`]), and a project's ([`of_project`]).
+//! ([`ConsolePath`]), and a project's ([`project_url`]).
 
 use std::sync::Arc;
 
@@ -143,7 +143,7 @@ pub fn with_return_path(path: &str, back: &ConsolePath) -> String {
 }
 
 /// Returns the address at which the project's active deployment is served.
-pub fn of_project(addresses: &PlatformAddresses, project: &Project) -> String {
+pub fn project_url(addresses: &PlatformAddresses, project: &Project) -> String {
     match &project.share_name {
         Some(words) => addresses.share_url(words),
         None => addresses.project_url(&project.name),

@@ -81,8 +81,8 @@ const LIMITED_RESOURCES: &[LimitedResource] = &[
         "vat/mod.rs",
         "renewals",
         ResourcePayer::Platform("a job checks numbers again, each at its time, and as many at a time as there are"),
-        "RENEWALS",
-        "RENEWALS",
+        "RECHECK_CALLS",
+        "RECHECK_CALLS",
     ),
     scarce(
         "listener.rs",
@@ -148,7 +148,7 @@ fn declared(line: &str) -> Option<(&str, Option<&str>)> {
     if kind == "Semaphore" || kind.ends_with("::Semaphore") {
         return Some((field, None));
     }
-    ["Turns<", "Amounts<", "Room<"].into_iter().find_map(|kept| {
+    ["TurnQueue<", "AmountLimit<", "SizedRoom<"].into_iter().find_map(|kept| {
         let key = kind.rsplit("::").next()?.strip_prefix(kept)?.strip_suffix('>')?;
         // A generic function's own parameter declares nothing.
         (key.len() > 1).then_some((field, Some(key)))
@@ -171,18 +171,25 @@ fn all_declared() -> Vec<LimitField> {
 fn what_is_scarce_says_who_pays_for_it() {
     for LimitField { file, field, key } in all_declared() {
         let Some(row) = LIMITED_RESOURCES.iter().find(|row| row.at == (&*file, &*field)) else {
-            panic!("{file}: `{field}` bounds something, so SCARCE must say whose a share of it is")
+            panic!("{file}: `{field}` bounds something, so LIMITED_RESOURCES must say whose a share of it is")
         };
-        assert_eq!(key.as_deref(), row.payer.key(), "{file}: `{field}` is kept by another key than SCARCE says");
+        assert_eq!(
+            key.as_deref(),
+            row.payer.key(),
+            "{file}: `{field}` is kept by another key than LIMITED_RESOURCES says"
+        );
     }
 }
 
 #[test]
 fn nothing_is_bounded_beside_a_field() {
     for (file, code) in all_sources() {
-        for constructor in ["Semaphore::new(", "Turns::new(", "Amounts::new(", "Room::new("] {
+        for constructor in ["Semaphore::new(", "TurnQueue::new(", "AmountLimit::new(", "SizedRoom::new("] {
             let is_listed = LIMITED_RESOURCES.iter().any(|row| row.at.0 == file);
-            assert!(!code.contains(constructor) || is_listed, "{file} calls {constructor}), and has no row in SCARCE");
+            assert!(
+                !code.contains(constructor) || is_listed,
+                "{file} calls {constructor}), and has no row in LIMITED_RESOURCES"
+            );
         }
     }
 }
@@ -223,8 +230,8 @@ fn every_rate_says_by_whom_it_is_counted() {
 
 #[test]
 fn declarations_are_read() {
-    assert_eq!(declared("    uploads: Turns<PayingAccount>,"), Some(("uploads", Some("PayingAccount"))));
-    assert_eq!(declared("    pub(super) turns: fairness::Turns<Client>,"), Some(("turns", Some("Client"))));
+    assert_eq!(declared("    uploads: TurnQueue<PayingAccount>,"), Some(("uploads", Some("PayingAccount"))));
+    assert_eq!(declared("    pub(super) turns: fairness::TurnQueue<Client>,"), Some(("turns", Some("Client"))));
     assert_eq!(declared("    places: Arc<Semaphore>,"), Some(("places", None)));
     assert_eq!(declared("    sends: tokio::sync::Semaphore,"), Some(("sends", None)));
     assert_eq!(declared("    shared: Arc<Shared<K>>,"), None);

@@ -29,11 +29,12 @@ const ROOMS: [&str; 16] = [
 ];
 
 /// Constants of a number or a duration that are allowed outside `limits/`, each with the reason.
-const NO_BOUNDS: [(&str, &str); 36] = [
+const NO_BOUNDS: [(&str, &str); 39] = [
     ("AWAKE_FOR", "a bound in the unit of a clock"),
     ("CALM", "a code"),
     ("CREATED", "a date that the API's answers repeat"),
     ("DATE_WEIGHT", "an estimate"),
+    ("DECODED", "a format"),
     ("DEPTH", "belongs to the recursion that it ends"),
     ("ENTRY_WEIGHT", "an estimate"),
     ("EXPIRY_LEN", "a format"),
@@ -44,7 +45,9 @@ const NO_BOUNDS: [(&str, &str); 36] = [
     ("FINGERPRINTED_NAME", "the shape of a name"),
     ("HEAD_LEN", "a format"),
     ("HOUR_SECONDS", "a unit"),
+    ("INDEX_BITS", "a format"),
     ("KIND_WEIGHT", "an estimate"),
+    ("LENGTH", "a format"),
     ("LINE_LEN", "a format"),
     ("MARK_LEN", "a format"),
     ("MARKS", "as many as the type of an index has values"),
@@ -71,8 +74,15 @@ const NO_BOUNDS: [(&str, &str); 36] = [
 const BOUND_TYPES: [&str; 11] =
     ["Duration", "usize", "u8", "u16", "u32", "u64", "u128", "i32", "i64", "f64", "NonZeroU32"];
 
-const SHARED: [&str; 6] =
-    ["Semaphore::new(", "Turns::new(", "Amounts::new(", "Room::new(", "Rates::new(", "Budget::new("];
+const SHARED: [&str; 7] = [
+    "Semaphore::new(",
+    "TurnQueue::new(",
+    "AmountLimit::new(",
+    "SizedRoom::new(",
+    "KeptRoom::new(",
+    "RateLimiter::new(",
+    "ByteBudget::new(",
+];
 
 /// A source file: its path under `src/`, and its code without comments and tests.
 struct SourceFile {

@@ -21,7 +21,7 @@ use crate::{
     get, path = "/ai/aliases", tag = "AI gateway",
     responses((status = 200, description = "The names", body = ModelAliasList)),
 )]
-pub async fn of_user(State(app): State<App>, caller: CliUser) -> Result<Json<ModelAliasList>, ApiError> {
+pub async fn for_user(State(app): State<App>, caller: CliUser) -> Result<Json<ModelAliasList>, ApiError> {
     Ok(Json(view(model_aliases::find_for_user(&app.db, &caller.user.id).await?)))
 }
 
@@ -34,7 +34,7 @@ pub async fn of_user(State(app): State<App>, caller: CliUser) -> Result<Json<Mod
     put, path = "/ai/aliases", tag = "AI gateway", request_body = SetModelAliases,
     responses((status = 200, description = "The names", body = ModelAliasList, headers(("X-Svc-Propagation")))),
 )]
-pub async fn set_of_user(
+pub async fn set_for_user(
     State(app): State<App>,
     caller: CliUser,
     Json(body): Json<SetModelAliases>,
@@ -52,7 +52,7 @@ pub async fn set_of_user(
     params(("name" = String, Path, description = "The organization's name")),
     responses((status = 200, description = "The names", body = ModelAliasList)),
 )]
-pub async fn of_org(
+pub async fn for_org(
     State(app): State<App>,
     OrgAccess(org): OrgAccess<Member>,
 ) -> Result<Json<ModelAliasList>, ApiError> {
@@ -71,7 +71,7 @@ pub async fn of_org(
         "forbidden": "only admins and owners of the organization may",
     }))),
 )]
-pub async fn set_of_org(
+pub async fn set_for_org(
     State(app): State<App>,
     caller: CliUser,
     OrgAccess(org): OrgAccess<Admin>,

@@ -32,7 +32,7 @@ const LISTED: Duration = Duration::from_hours(30 * 24);
     params(Page),
     responses((status = 200, description = "The completions", body = AiRequests)),
 )]
-pub async fn of_user(
+pub async fn for_user(
     State(app): State<App>,
     caller: CliUser,
     page: PageQuery<CompletionId>,
@@ -48,7 +48,7 @@ pub async fn of_user(
     params(("name" = String, Path, description = "The organization's name"), Page),
     responses((status = 200, description = "The completions", body = AiRequests)),
 )]
-pub async fn of_org(
+pub async fn for_org(
     State(app): State<App>,
     OrgAccess(org): OrgAccess<Member>,
     page: PageQuery<CompletionId>,

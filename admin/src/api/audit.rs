@@ -30,7 +30,7 @@ use crate::{
         "forbidden": "only admins and owners of the organization that owns the project may",
     }))),
 )]
-pub async fn of_project(
+pub async fn for_project(
     State(app): State<App>,
     ProjectAccess(project): ProjectAccess<Admin>,
     page: PageQuery<AuditId>,
@@ -50,7 +50,7 @@ pub async fn of_project(
         "forbidden": "only admins and owners of the organization may",
     }))),
 )]
-pub async fn of_org(
+pub async fn for_org(
     State(app): State<App>,
     OrgAccess(org): OrgAccess<Admin>,
     page: PageQuery<AuditId>,

@@ -32,7 +32,7 @@ use crate::{
     params(UsageQuery),
     responses((status = 200, description = "Completions and tokens by model", body = AiUsage)),
 )]
-pub async fn of_user(
+pub async fn for_user(
     State(app): State<App>,
     caller: CliUser,
     Query(query): Query<UsageQuery>,
@@ -47,7 +47,7 @@ pub async fn of_user(
     params(("name" = String, Path, description = "The organization's name"), UsageQuery),
     responses((status = 200, description = "Completions and tokens by model", body = AiUsage)),
 )]
-pub async fn of_org(
+pub async fn for_org(
     State(app): State<App>,
     OrgAccess(org): OrgAccess<Member>,
     Query(query): Query<UsageQuery>,
@@ -62,7 +62,7 @@ pub async fn of_org(
     params(UsageQuery),
     responses((status = 200, description = "Completions and tokens by day and model", body = AiUsageDays)),
 )]
-pub async fn days_of_user(
+pub async fn days_for_user(
     State(app): State<App>,
     caller: CliUser,
     Query(query): Query<UsageQuery>,
@@ -77,7 +77,7 @@ pub async fn days_of_user(
     params(("name" = String, Path, description = "The organization's name"), UsageQuery),
     responses((status = 200, description = "Completions and tokens by day and model", body = AiUsageDays)),
 )]
-pub async fn days_of_org(
+pub async fn days_for_org(
     State(app): State<App>,
     OrgAccess(org): OrgAccess<Member>,
     Query(query): Query<UsageQuery>,
@@ -92,7 +92,7 @@ pub async fn days_of_org(
     params(("name" = String, Path, description = "The organization's name")),
     responses((status = 200, description = "The limit", body = AiLimit)),
 )]
-pub async fn limit_of_org(
+pub async fn limit_for_org(
     State(app): State<App>,
     OrgAccess(org): OrgAccess<Member>,
 ) -> Result<Json<AiLimit>, ApiError> {
@@ -114,7 +114,7 @@ pub async fn limit_of_org(
         "forbidden": "only owners of the organization may",
     }))),
 )]
-pub async fn set_limit_of_org(
+pub async fn set_limit_for_org(
     State(app): State<App>,
     caller: CliUser,
     OrgAccess(org): OrgAccess<Owner>,

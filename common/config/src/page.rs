@@ -31,9 +31,9 @@ const SOURCES: [&str; 18] = [
 
 /// Tables within sections that have keys of their own: the path and the struct's name in snake case.
 const TABLES: [(&str, &str); 6] = [
-    ("gateway.models.*", "model"),
-    ("gateway.models.*.fallback", "fallback"),
-    ("gateway.providers.*.quirks", "quirks"),
+    ("gateway.models.*", "model_entry"),
+    ("gateway.models.*.fallback", "fallback_entry"),
+    ("gateway.providers.*.quirks", "provider_quirks"),
     ("gateway.providers.*.quirks.messages", "message_rules"),
     ("gateway.providers.*.quirks.completions, .embeddings", "path_quirks"),
     ("gateway.providers.*.usage", "usage_fields"),
@@ -112,11 +112,11 @@ fn shown_type(of: &str) -> String {
         "PathBuf" => "path",
         "bool" => "true or false",
         "Url" => "URL",
-        "Size" => "size (`\"64 MB\"`, or bytes)",
+        "ByteSize" => "size (`\"64 MB\"`, or bytes)",
         "SocketAddr" => "address and port",
         "IpAddr" => "address",
         "f64" => "number",
-        "Pointer" => "JSON pointer",
+        "JsonPointer" => "JSON pointer",
         _ if of.starts_with(['u', 'i']) => "whole number",
         _ if of.starts_with("BTreeMap") || of.starts_with("IndexMap") || of.starts_with("HashMap") => "table",
         _ => "see the description",

@@ -41,7 +41,7 @@ pub struct InvoicePath {
         "not_found": "there is no such invoice of yours, or its documents are still being made",
     }))),
 )]
-pub async fn pdf_of_user(
+pub async fn pdf_for_user(
     State(app): State<App>,
     caller: CliUser,
     Path(InvoicePath { id }): Path<InvoicePath>,
@@ -64,7 +64,7 @@ pub async fn pdf_of_user(
         "not_found": "there is no such invoice of the organization, or its documents are still being made",
     }))),
 )]
-pub async fn pdf_of_org(
+pub async fn pdf_for_org(
     State(app): State<App>,
     OrgAccess(org): OrgAccess<Admin>,
     Path(InvoicePath { id }): Path<InvoicePath>,
@@ -81,7 +81,7 @@ pub async fn pdf_of_org(
         "not_found": "there is no such invoice of yours, or its documents are still being made",
     }))),
 )]
-pub async fn xml_of_user(
+pub async fn xml_for_user(
     State(app): State<App>,
     caller: CliUser,
     Path(InvoicePath { id }): Path<InvoicePath>,
@@ -104,7 +104,7 @@ pub async fn xml_of_user(
         "not_found": "there is no such invoice of the organization, or its documents are still being made",
     }))),
 )]
-pub async fn xml_of_org(
+pub async fn xml_for_org(
     State(app): State<App>,
     OrgAccess(org): OrgAccess<Admin>,
     Path(InvoicePath { id }): Path<InvoicePath>,

@@ -26,7 +26,7 @@ pub(super) const CURRENCY: &str = "EUR";
     params(Page),
     responses((status = 200, description = "The invoices and credit notes", body = InvoiceList)),
 )]
-pub async fn of_user(
+pub async fn for_user(
     State(app): State<App>,
     caller: CliUser,
     page: PageQuery<InvoiceId>,
@@ -43,7 +43,7 @@ pub async fn of_user(
         "forbidden": "only admins and owners of the organization may",
     }))),
 )]
-pub async fn of_org(
+pub async fn for_org(
     State(app): State<App>,
     OrgAccess(org): OrgAccess<Admin>,
     page: PageQuery<InvoiceId>,

@@ -40,7 +40,7 @@ const BATCH: i64 = 500;
         headers(("Cache-Control"), ("Content-Disposition")),
     )),
 )]
-pub async fn of_user(State(app): State<App>, caller: CliUser) -> Result<Response, ApiError> {
+pub async fn for_user(State(app): State<App>, caller: CliUser) -> Result<Response, ApiError> {
     export(&app, caller.user.id.into(), "ledger.csv").await
 }
 
@@ -61,7 +61,7 @@ pub async fn of_user(State(app): State<App>, caller: CliUser) -> Result<Response
         "forbidden": "only admins and owners of the organization may",
     }))),
 )]
-pub async fn of_org(State(app): State<App>, OrgAccess(org): OrgAccess<Admin>) -> Result<Response, ApiError> {
+pub async fn for_org(State(app): State<App>, OrgAccess(org): OrgAccess<Admin>) -> Result<Response, ApiError> {
     export(&app, org.id.clone().into(), &format!("{}-ledger.csv", org.name)).await
 }
 

@@ -32,7 +32,7 @@ const MICROCENTS: u64 = 1_000_000;
     get, path = "/billing", tag = "Billing",
     responses((status = 200, description = "The overview", body = BillingOverview)),
 )]
-pub async fn of_user(State(app): State<App>, caller: CliUser) -> Result<Json<BillingOverview>, ApiError> {
+pub async fn for_user(State(app): State<App>, caller: CliUser) -> Result<Json<BillingOverview>, ApiError> {
     Ok(Json(overview(&app, &caller.user.id.into()).await?))
 }
 
@@ -45,7 +45,7 @@ pub async fn of_user(State(app): State<App>, caller: CliUser) -> Result<Json<Bil
         "forbidden": "only admins and owners of the organization may",
     }))),
 )]
-pub async fn of_org(
+pub async fn for_org(
     State(app): State<App>,
     OrgAccess(org): OrgAccess<Admin>,
 ) -> Result<Json<BillingOverview>, ApiError> {

@@ -74,7 +74,7 @@ pub async fn save(
         "busy": "as many VAT numbers are being checked as may be at a time",
     }))),
 )]
-pub async fn save_of_org(
+pub async fn save_for_org(
     State(app): State<App>,
     caller: CliUser,
     OrgAccess(org): OrgAccess<Owner>,

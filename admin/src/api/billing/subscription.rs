@@ -27,7 +27,7 @@ use crate::{
         "busy": "as many checkouts are under way as the server, or you, may have at a time",
     }))),
 )]
-pub async fn checkout_of_user(
+pub async fn checkout_for_user(
     State(app): State<App>,
     caller: CliUser,
     Json(body): Json<ChoosePlan>,
@@ -51,7 +51,7 @@ pub async fn checkout_of_user(
         "busy": "as many checkouts are under way as the server, or you, may have at a time",
     }))),
 )]
-pub async fn checkout_of_org(
+pub async fn checkout_for_org(
     State(app): State<App>,
     caller: CliUser,
     OrgAccess(org): OrgAccess<Owner>,
@@ -86,7 +86,7 @@ async fn checkout(
         "plan_limit_reached": "more is used than the plan allows; the message names it",
     }))),
 )]
-pub async fn change_of_user(
+pub async fn change_for_user(
     State(app): State<App>,
     caller: CliUser,
     Json(body): Json<ChoosePlan>,
@@ -110,7 +110,7 @@ pub async fn change_of_user(
         "plan_limit_reached": "more is used than the plan allows; the message names it",
     }))),
 )]
-pub async fn change_of_org(
+pub async fn change_for_org(
     State(app): State<App>,
     caller: CliUser,
     OrgAccess(org): OrgAccess<Owner>,
@@ -143,7 +143,7 @@ async fn change(
         "invalid_request": "you have no subscription",
     }))),
 )]
-pub async fn cancel_of_user(State(app): State<App>, caller: CliUser) -> Result<Json<Subscription>, ApiError> {
+pub async fn cancel_for_user(State(app): State<App>, caller: CliUser) -> Result<Json<Subscription>, ApiError> {
     let payer = BillingPermit::from(caller.user.id.clone());
     billing::cancel(&app, caller.actor(), &payer).await?;
     find_current(&app, payer.account()).await
@@ -161,7 +161,7 @@ pub async fn cancel_of_user(State(app): State<App>, caller: CliUser) -> Result<J
         "invalid_request": "the organization has no subscription",
     }))),
 )]
-pub async fn cancel_of_org(
+pub async fn cancel_for_org(
     State(app): State<App>,
     caller: CliUser,
     OrgAccess(org): OrgAccess<Owner>,
@@ -179,7 +179,7 @@ pub async fn cancel_of_org(
         "invalid_request": "you have no subscription",
     }))),
 )]
-pub async fn resume_of_user(State(app): State<App>, caller: CliUser) -> Result<Json<Subscription>, ApiError> {
+pub async fn resume_for_user(State(app): State<App>, caller: CliUser) -> Result<Json<Subscription>, ApiError> {
     let payer = BillingPermit::from(caller.user.id.clone());
     billing::resume(&app, caller.actor(), &payer).await?;
     find_current(&app, payer.account()).await
@@ -195,7 +195,7 @@ pub async fn resume_of_user(State(app): State<App>, caller: CliUser) -> Result<J
         "invalid_request": "the organization has no subscription",
     }))),
 )]
-pub async fn resume_of_org(
+pub async fn resume_for_org(
     State(app): State<App>,
     caller: CliUser,
     OrgAccess(org): OrgAccess<Owner>,

@@ -187,7 +187,7 @@ pub fn view(
         url: if own_address {
             addresses.deployment_url(&row.id, &project.name)
         } else {
-            addresses::of_project(addresses, project)
+            addresses::project_url(addresses, project)
         },
         active: row.status == DeploymentStatus::Live,
         expires_at: kept.expires_at(&row),

@@ -118,7 +118,7 @@ async fn publish(
         Err(error) => return Err(record.fail(error.into()).await),
     };
     let answer = Uploaded {
-        url: addresses::of_project(&app.addresses, &project),
+        url: addresses::project_url(&app.addresses, &project),
         deployment_id: id,
         expires_at: project.expires_at,
         warnings: live.warnings,

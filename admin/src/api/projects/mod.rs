@@ -153,7 +153,7 @@ pub(super) async fn find_member_org(app: &App, user: &UserId, name: &str) -> Res
 /// Converts a project to its API view.
 pub fn view(addresses: &PlatformAddresses, project: db::projects::Project) -> Project {
     Project {
-        url: addresses::of_project(addresses, &project),
+        url: addresses::project_url(addresses, &project),
         id: project.id,
         name: project.name,
         org: project.org,
