@@ -158,6 +158,30 @@ async fn an_organizations_admins_restore_its_projects() {
     assert_eq!(world.sql_number("SELECT count(*) FROM deleted_projects").await, 0);
 }
 
+/// An organization without a plan of its own is charged to its creator, whose own deleted projects are not its admins' to
+/// push out.
+#[tokio::test]
+async fn an_organization_pushes_out_nothing_that_its_creator_may_restore() {
+    let world = World::builder().plan(&json!({ "projects": 6, "orgs": 2 })).start().await;
+    let staff = world.staffed_org("acme").await;
+    staff.owner.create_org("other").await;
+    staff.owner.create_project("mine").await;
+    staff.owner.delete("/projects/mine").await.ok();
+    staff.owner.post("/projects").json(&json!({ "name": "theirs", "org": "other" })).await.created();
+    staff.owner.delete("/projects/theirs").await.ok();
+    for n in 0..8 {
+        staff.admin.post("/projects").json(&json!({ "name": format!("junk-{n}"), "org": "acme" })).await.created();
+        staff.admin.delete(&format!("/projects/junk-{n}")).await.ok();
+    }
+    let names = async |list: &str| -> Vec<String> {
+        let found = staff.owner.get(list).await.ok()["projects"].as_array().unwrap().clone();
+        found.iter().map(|project| project["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names("/deleted-projects").await, ["mine"]);
+    assert_eq!(names("/deleted-projects?org=other").await, ["theirs"]);
+    assert_eq!(names("/deleted-projects?org=acme").await, ["junk-7", "junk-6", "junk-5"], "half of the creator's six");
+}
+
 #[tokio::test]
 async fn svc_lists_and_restores_deleted_projects() {
     let world = World::start().await;

@@ -261,7 +261,7 @@ impl App {
         })
     }
 
-    /// Checks who owns the store, Redis and the master key. [Start](Watch::start) it before using any of them.
+    /// Checks who owns the store, Redis and the master key. [Start](IdentityWatch::start) it before using any of them.
     pub fn ownership_watch(&self) -> IdentityWatch {
         let parts = (self.db.clone(), self.redis.clone(), self.store.clone());
         IdentityWatch::new(&self.config, parts, ProgramKeys::Admin(self.master_key.clone()), self.clock.clone())

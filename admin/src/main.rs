@@ -339,7 +339,7 @@ async fn set_suspended(
                 println!("the account {name} ({account}) is suspended ({}); edges: {propagation}", reason.as_str());
             }
             SuspensionOrder::Resume => {
-                println!("the account {name} ({account}) is suspended no more; edges: {propagation}")
+                println!("the account {name} ({account}) is suspended no more; edges: {propagation}");
             }
         }
         for (org, outcome) in orgs {

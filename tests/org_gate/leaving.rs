@@ -103,6 +103,34 @@ async fn a_visit_ends_with_the_session_and_other_browsers_go_on() {
     refused(&badge).await;
 }
 
+/// Sessions also end because another person signs in in the same browser, or because there are too many.
+#[tokio::test]
+async fn a_visit_ends_with_a_session_that_another_one_replaces() {
+    let world = World::start().await;
+    let (_, site) = gated(&world).await;
+    let status = async |badge: &str| world.edge().get(&site.url).header("cookie", badge).await.status.as_u16();
+    let shared = world.person();
+    let badge = badge_of(&enter(&shared, &site.url, "bob").await);
+    assert_eq!(status(&badge).await, 200);
+    shared.sign_in("mallory").await;
+    assert_eq!(status(&badge).await, 401);
+
+    let first = world.person();
+    let badge = badge_of(&enter(&first, &site.url, "bob").await);
+    let user = world.sql_text("SELECT id FROM users WHERE vcs_login = 'bob'").await;
+    let others = domain::limits::SESSIONS_PER_USER - 1;
+    world
+        .sql(&format!(
+            "INSERT INTO sessions (id, user_id, secret_hash, browser, created_at, last_used_at, expires_at)
+             SELECT 'ses_zzzzzzzzzzzzzzzzz' || lpad(n::text, 3, '0'), '{user}', sha256(n::text::bytea), 'x', now(), now(), now() + interval '1 day'
+             FROM generate_series(1, {others}) n"
+        ))
+        .await;
+    assert_eq!(status(&badge).await, 200);
+    world.person().sign_in("bob").await;
+    assert_eq!(status(&badge).await, 401, "the oldest session has ended");
+}
+
 #[tokio::test]
 async fn without_postgres_members_who_are_known_stay_and_nobody_else_gets_in() {
     let world = World::start().await;

@@ -76,20 +76,42 @@ impl FromRequestParts<App> for WebUser {
     }
 }
 
-/// Starts a session and returns its `Set-Cookie`. Ends the browser's previous session, whose secret stops working.
+/// A session that was started.
+pub struct StartedSession {
+    /// Its `Set-Cookie`.
+    pub cookie: HeaderValue,
+    /// The people of whom sessions ended in its favor. Call [`end_visits`] for each once the transaction is committed.
+    pub ended: Vec<UserId>,
+}
+
+/// Starts a session. Ends the browser's previous session, whose secret stops working.
 pub async fn start_session(
     conn: &mut PgConnection,
     app: &App,
     user: &User,
     headers: &HeaderMap,
-) -> Result<HeaderValue, sqlx::Error> {
-    if let Some(former) = cookies::secret(headers, SESSION) {
-        sessions::replace(&mut *conn, &former.hash()).await?;
+) -> Result<StartedSession, sqlx::Error> {
+    let mut ended = Vec::new();
+    if let Some(former) = cookies::secret(headers, SESSION)
+        && let Some(owner) = sessions::end_by_secret(&mut *conn, &former.hash()).await?
+        && owner != user.id
+    {
+        ended.push(owner);
     }
     let secret = OpaqueSecret::generate();
     let agent = headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
-    sessions::create(conn, &user.id, &secret.hash(), &browser_name(agent), app.clock.now()).await?;
-    Ok(cookies::set(SESSION, &secret, SESSION_LIFE))
+    if sessions::create(conn, &user.id, &secret.hash(), &browser_name(agent), app.clock.now()).await? {
+        ended.push(user.id.clone());
+    }
+    Ok(StartedSession { cookie: cookies::set(SESSION, &secret, SESSION_LIFE), ended })
+}
+
+/// Closes the gated sites that admitted a person, of whom a session has ended. Their other sessions are admitted again.
+pub async fn end_visits(app: &App, user: &UserId) -> Result<(), sqlx::Error> {
+    let mut change = app.change(Actor::Platform).await?;
+    let touched = sessions::end_visits(&mut change, user).await?;
+    change.touch(touched);
+    change.commit().await.map(drop)
 }
 
 /// Ends a session in the name of `actor`, and closes the gated sites that admitted the browser. Returns `None` if `user`

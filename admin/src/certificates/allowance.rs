@@ -259,7 +259,7 @@ mod tests {
                 NEW_ORDERS < ORDERS
                     && PAYER_ORDERS_IN_PERIOD * 2 < NEW_ORDERS
                     && PAYER_FAILURES < PAYER_ORDERS_IN_PERIOD
-            )
+            );
         };
     }
 

@@ -2,7 +2,7 @@
 //! port for signing in on a device, and, if it can, [`WebFlow`] for signing in with a browser and [`Repositories`].
 //!
 //! [`github`] implements GitHub's REST wire format; [`local`] works without a code host, with a page of ours; [`unset`]
-//! is used until one is configured. [`admit()`] is the last step of a sign-in, and [`grants`] hands out the tokens that
+//! is used until one is configured. [`admit_user()`] is the last step of a sign-in, and [`grants`] hands out the tokens that
 //! it stored.
 
 mod admit;

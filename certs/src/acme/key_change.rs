@@ -2,8 +2,8 @@
 //!
 //! instant-acme generates the new key and submits it in one call, so a crash in between loses the account. Here the key
 //! is first generated and stored beside the old one ([`with_next_key`]), then submitted to the authority
-//! ([`Authority::finish_key_change`]), and then stored alone. After a crash in between, the authority knows one of the
-//! two keys, and [`Authority::account`] finds out which.
+//! ([`AcmeAuthority::finish_key_change`]), and then stored alone. After a crash in between, the authority knows one of the
+//! two keys, and [`AcmeAuthority::account`] finds out which.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::{Request, header};

@@ -2,7 +2,7 @@
 //!
 //! This module sends requests to an authority and interprets the responses. When to call it, and what to store in
 //! between, is up to the caller. Every call is one exchange or a few, and none waits for the authority's work, so that
-//! an order can be resumed after a crash at any step. Start with [`Authority`].
+//! an order can be resumed after a crash at any step. Start with [`AcmeAuthority`].
 
 mod account;
 mod authority;

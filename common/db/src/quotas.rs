@@ -89,7 +89,7 @@ pub async fn shares(
 /// Checks that the store may keep `more` bytes for the account. Deployments count with their size on disk, as
 /// [`UploadContent::counted_bytes`] computes it, so that many small ones are not free.
 ///
-/// [`UploadContent::counted_bytes`]: crate::projects::deployments::Content::counted_bytes
+/// [`UploadContent::counted_bytes`]: crate::projects::deployments::UploadContent::counted_bytes
 pub async fn stored_bytes(
     db: impl PgExecutor<'_>,
     account: &Account,

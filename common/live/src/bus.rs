@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 pub const CHANGES_CHANNEL: &str = "svc:route-changes";
 /// The Redis channel of [`EdgeHeartbeat`]s, as JSON, sent at every applied change and every [`HEARTBEAT_EVERY`].
 pub const ACKS_CHANNEL: &str = "svc:edge-acks";
-/// The HTTP header in which admin names the [`Subject`](domain::Subject) that a response depends on: an edge that
+/// The HTTP header in which admin names the [`ChangeSubject`](domain::ChangeSubject) that a response depends on: an edge that
 /// caches the response evicts it when the subject changes.
 pub const SURROGATE_KEY: &str = "surrogate-key";
 /// The interval of an edge's heartbeats while nothing changes.

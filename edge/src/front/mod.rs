@@ -1,7 +1,7 @@
 //! The front: determines which place a request is for, and dispatches it.
 //!
 //! The content of responses is decided in the modules below: sites, gateway, platform. [`host`] reads the host,
-//! [`resolve_place`] classifies it. Start with [`HostRouter::answer`].
+//! [`ResolvedHost::classify`] classifies it. Start with [`HostRouter::answer`].
 
 mod body;
 mod challenge;

@@ -1,4 +1,4 @@
-//! The callbacks of pingora-proxy: the limits for the admin of an [`Attempt`], and what is cached of its responses. A
+//! The callbacks of pingora-proxy: the limits for the admin of an [`AdminAttempt`], and what is cached of its responses. A
 //! failed attempt ends without a response: [`super::exchange`] decides about its request.
 
 use std::sync::Arc;

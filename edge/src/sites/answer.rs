@@ -35,7 +35,7 @@ pub(crate) struct FileRequest<'r> {
     pub(crate) method: &'r Method,
     pub(crate) headers: &'r HeaderMap,
     pub(crate) host: &'r str,
-    /// The request path with its leading slash, decoded as far as a file name allows: see [`super::path::RequestPath`].
+    /// The request path with its leading slash, decoded as far as a file name allows: see [`super::path::DecodedPath`].
     pub(crate) path: &'r str,
     /// The path as the client sent it, without its query.
     pub(crate) sent: &'r str,

@@ -2,7 +2,7 @@
 //!
 //! A guard applies to the requested path and to every address of a file: a rule, a fallback or an older deployment that
 //! lends the file requires the same credentials. The guards of the live deployment apply at every address of the site,
-//! in addition to those of the deployment served there. Start with [`Sites::respond_guarded`].
+//! in addition to those of the deployment served there. Start with [`SiteService::respond_guarded`].
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub(crate) struct PathGuards {
 /// The accounts whose credentials a request carries, in packs whose guards it met.
 pub(crate) type GrantedAccounts = Vec<Arc<str>>;
 
-/// Response extension: only these accounts may have the response. [`Sites::respond_guarded`] replaces it.
+/// Response extension: only these accounts may have the response. [`SiteService::respond_guarded`] replaces it.
 #[derive(Clone)]
 pub(super) struct RestrictedTo(pub(super) Arc<[GuardAccount]>);
 
@@ -188,7 +188,7 @@ fn keep_private(response: &mut Response<SiteBody>) {
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
 }
 
-/// Returns a placeholder for a response restricted to `accounts`, which [`Sites::respond_guarded`] replaces.
+/// Returns a placeholder for a response restricted to `accounts`, which [`SiteService::respond_guarded`] replaces.
 pub(super) fn restricted_placeholder(accounts: Arc<[GuardAccount]>) -> Response<SiteBody> {
     let mut response = Response::new(SiteBody::from(Bytes::new()));
     *response.status_mut() = http::StatusCode::UNAUTHORIZED;

@@ -213,7 +213,7 @@ impl ProjectTally {
                 self.stand_ins.add(&answer.path(), count, limits::COUNTED_STAND_INS, payer, room);
             }
             Some(TrafficEntryKind::Error) => {
-                self.errors.add(&answer.error_key(), count, limits::COUNTED_ERRORS, payer, room)
+                self.errors.add(&answer.error_key(), count, limits::COUNTED_ERRORS, payer, room);
             }
             _ => {}
         }

@@ -127,9 +127,7 @@ pub(in crate::pages) async fn finish(
     let mut tx = app.db.begin().await?;
     let user = codehost::admit_user(&mut tx, &app.master_key, person, app.clock.now()).await?;
     // Let the cookie expire by itself: another tab may be on its way back.
-    let answer = start_session(&app, &mut tx, &user, &headers, &back).await?;
-    tx.commit().await?;
-    Ok(answer)
+    start_session(&app, tx, &user, &headers, &back).await
 }
 
 fn code_host_failed(error: CodeHostError) -> ApiError {

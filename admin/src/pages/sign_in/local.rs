@@ -85,9 +85,7 @@ pub(in crate::pages) async fn submit(
     let mut tx = app.db.begin().await?;
     let person = SignedIn { identity, grant: None };
     let user = codehost::admit_user(&mut tx, &app.master_key, person, app.clock.now()).await?;
-    let answer = start_session(&app, &mut tx, &user, &headers, &back).await?;
-    tx.commit().await?;
-    Ok(answer)
+    start_session(&app, tx, &user, &headers, &back).await
 }
 
 /// Returns the sign-in page with `login` filled in and the last attempt's error.

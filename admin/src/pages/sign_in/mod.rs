@@ -14,7 +14,7 @@ use axum::{
 use config::CodeHostKind;
 use db::sign_in::users::User;
 use serde::Deserialize;
-use sqlx::PgConnection;
+use sqlx::{Postgres, Transaction};
 
 use super::PageError;
 use crate::{
@@ -62,17 +62,21 @@ pub(super) async fn show(
     })
 }
 
-/// Starts a session for `user` in this browser, and returns the redirect to `back`.
+/// Starts a session for `user` in this browser, commits, and returns the redirect to `back`.
 async fn start_session(
     app: &App,
-    conn: &mut PgConnection,
+    mut transaction: Transaction<'_, Postgres>,
     user: &User,
     headers: &HeaderMap,
     back: &ConsolePath,
 ) -> Result<Response, PageError> {
-    let cookie = session::start_session(conn, app, user, headers).await?;
+    let session = session::start_session(&mut transaction, app, user, headers).await?;
+    transaction.commit().await?;
+    for person in &session.ended {
+        session::end_visits(app, person).await?;
+    }
     let mut answer = html::see_other(&app.console.url(back));
-    answer.headers_mut().append(header::SET_COOKIE, cookie);
+    answer.headers_mut().append(header::SET_COOKIE, session.cookie);
     Ok(answer)
 }
 

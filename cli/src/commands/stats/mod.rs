@@ -139,7 +139,7 @@ pub(crate) async fn run(stats: StatsArgs, client: &Client, output: Output) -> an
         match report.show(&name, client, output).await {
             // The service may be back at the next refresh.
             Err(error) if failure::from_error(&error).kind == FailureClass::Unreachable => {
-                output::warning(&error.to_string())
+                output::warning(&error.to_string());
             }
             shown => shown?,
         }

@@ -30,10 +30,10 @@ pub(super) async fn run(
     match state {
         None => {}
         Some(PublicLinkState::On) => {
-            output.success(&format!("Everybody who has this link may read the statistics of {name}:"))
+            output.success(&format!("Everybody who has this link may read the statistics of {name}:"));
         }
         Some(PublicLinkState::Off) => {
-            output.success(&format!("The statistics of {name} have no public link any more."))
+            output.success(&format!("The statistics of {name} have no public link any more."));
         }
     }
     output.result(&link, || match &link.url {

@@ -93,7 +93,7 @@ pub async fn shared_with_user(db: impl PgExecutor<'_>, user: &UserId) -> Result<
 }
 
 /// Deletes an installation that was removed at the code host, and returns the org that it was shared with. The caller
-/// has ended its links with [`super::repo_links::end_all`].
+/// has ended its links with [`super::repo_links::end_links`].
 pub async fn delete(conn: &mut PgConnection, id: i64) -> Result<Option<(OrgId, OrgName)>, sqlx::Error> {
     let org = sqlx::query!(
         "SELECT o.id, o.name

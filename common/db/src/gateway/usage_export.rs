@@ -64,7 +64,7 @@ pub struct ExportedUsage {
     pub ending: Option<Ending>,
     /// The cost, in millionths of a cent.
     pub cost_microcents: i64,
-    /// The certainty of the figures; see [`Certainty::number`](domain::usage::Certainty::number).
+    /// The certainty of the figures; see [`UsageCertainty::number`](domain::usage::UsageCertainty::number).
     pub certainty: i16,
     /// The time of admission.
     pub at: Timestamp,

@@ -86,8 +86,12 @@ pub(super) async fn store(conn: &mut PgConnection, id: &ProjectId, now: Timestam
     .map(drop)
 }
 
-/// Forgets the oldest deleted projects of `owner` and of everybody for whom `payer` pays, beyond the numbers of
-/// projects and of stored bytes in `limits`. Their already queued pack removals become due.
+/// Forgets the oldest deleted projects of `owner` beyond its share of the numbers of projects and of stored bytes in
+/// `limits`, which are those of the account that pays. Their already queued pack removals become due.
+///
+/// An organization whose creator pays has a share of its own, of which there are as many as one creator may have
+/// organizations. Its members delete nothing that the creator, or another of the creator's organizations, may restore.
+/// The newest project is always kept.
 pub(super) async fn trim(
     conn: &mut PgConnection,
     owner: &Account,
@@ -95,22 +99,23 @@ pub(super) async fn trim(
     limits: &PlanLimits,
     now: Timestamp,
 ) -> Result<(), sqlx::Error> {
+    let shares = if owner == payer { 1 } else { limits.orgs.max(1) };
     sqlx::query!(
         "WITH ranked AS (
              SELECT id, row_number() OVER newest_first AS place, sum(bytes) OVER newest_first AS bytes_so_far
-             FROM deleted_projects WHERE user_id = $1 OR org_id = $2 OR payer = $3
+             FROM deleted_projects WHERE user_id = $1 OR org_id = $2
              WINDOW newest_first AS (ORDER BY deleted_at DESC, id DESC)),
          forgotten AS (
              DELETE FROM deleted_projects
-             WHERE id IN (SELECT id FROM ranked WHERE place > $4 OR bytes_so_far > $5::bigint) RETURNING deployments)
-         UPDATE pack_removals SET next_attempt_at = $6
-         WHERE next_attempt_at > $6 AND deployment_id IN (
+             WHERE id IN (SELECT id FROM ranked WHERE place > 1 AND (place > $3 OR bytes_so_far > $4::bigint))
+             RETURNING deployments)
+         UPDATE pack_removals SET next_attempt_at = $5
+         WHERE next_attempt_at > $5 AND deployment_id IN (
              SELECT d.id FROM forgotten, jsonb_to_recordset(forgotten.deployments) AS d (id text))",
         owner.as_user().map(UserId::as_str),
         owner.as_org().map(OrgId::as_str),
-        payer.as_str(),
-        i64::from(limits.projects),
-        i64::try_from(limits.storage_bytes).unwrap_or(i64::MAX),
+        i64::from(limits.projects.div_ceil(shares)),
+        i64::try_from(limits.storage_bytes / u64::from(shares)).unwrap_or(i64::MAX),
         now,
     )
     .execute(conn)

@@ -22,14 +22,15 @@ pub struct Session {
     pub last_used_at: Timestamp,
 }
 
-/// Begins a session.
+/// Begins a session. Returns whether it ended the user's oldest sessions, of which [`SESSIONS_PER_USER`] are kept: their
+/// visits to gated sites then have to [end](end_visits) too.
 pub async fn create(
     conn: &mut PgConnection,
     user: &UserId,
     secret_hash: &[u8; 32],
     browser: &str,
     now: Timestamp,
-) -> Result<SessionId, sqlx::Error> {
+) -> Result<bool, sqlx::Error> {
     let id = SessionId::new(now);
     sqlx::query!(
         "INSERT INTO sessions (id, user_id, secret_hash, browser, created_at, last_used_at, expires_at)
@@ -43,7 +44,7 @@ pub async fn create(
     )
     .execute(&mut *conn)
     .await?;
-    sqlx::query!(
+    let ended = sqlx::query!(
         "DELETE FROM sessions WHERE user_id = $1 AND id NOT IN
              (SELECT id FROM sessions WHERE user_id = $1 ORDER BY id DESC LIMIT $2)",
         user.as_str(),
@@ -51,7 +52,7 @@ pub async fn create(
     )
     .execute(conn)
     .await?;
-    Ok(id)
+    Ok(ended.rows_affected() > 0)
 }
 
 /// Returns the unended session with a secret and its user, and records its use.
@@ -125,10 +126,11 @@ pub async fn end(conn: &mut PgConnection, user: &UserId, id: &SessionId) -> Resu
     end_visits(conn, user).await.map(Some)
 }
 
-/// Deletes the session behind a secret, which another session of the same browser replaces.
-pub async fn replace(db: impl PgExecutor<'_>, secret_hash: &[u8; 32]) -> Result<(), sqlx::Error> {
-    sqlx::query!("DELETE FROM sessions WHERE secret_hash = $1", secret_hash).execute(db).await?;
-    Ok(())
+/// Ends the session with a secret, and returns its user.
+pub async fn end_by_secret(db: impl PgExecutor<'_>, secret_hash: &[u8; 32]) -> Result<Option<UserId>, sqlx::Error> {
+    sqlx::query_scalar!("DELETE FROM sessions WHERE secret_hash = $1 RETURNING user_id", secret_hash)
+        .fetch_optional(db)
+        .await
 }
 
 /// Returns whether a session is still valid.
@@ -149,7 +151,7 @@ pub async fn end_all(conn: &mut PgConnection, user: &UserId) -> Result<PendingCh
 }
 
 /// Ends a user's visits to gated sites, on every edge that applies the change.
-async fn end_visits(conn: &mut PgConnection, user: &UserId) -> Result<PendingChange, sqlx::Error> {
+pub async fn end_visits(conn: &mut PgConnection, user: &UserId) -> Result<PendingChange, sqlx::Error> {
     sqlx::query!("DELETE FROM gate_tickets WHERE user_id = $1", user.as_str()).execute(&mut *conn).await?;
     sqlx::query!("UPDATE users SET gate_version = gate_version + 1 WHERE id = $1", user.as_str())
         .execute(&mut *conn)

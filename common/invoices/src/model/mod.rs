@@ -95,7 +95,7 @@ pub struct InvoiceDraft {
     pub buyer_reference: Option<String>,
     /// The lines.
     pub lines: Vec<DraftLine>,
-    /// VAT by category and rate. [`VatShare::of`] calculates it from the lines.
+    /// VAT by category and rate. [`VatShare::from_lines`] calculates it from the lines.
     pub vat: Vec<VatShare>,
     /// The sums.
     pub totals: InvoiceTotals,

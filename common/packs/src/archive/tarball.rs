@@ -1,6 +1,6 @@
 //! Reads a tar archive with the `tar` crate, entry by entry.
 //!
-//! The crate walks headers that were validated and normalized before ([`Blocks`]). Names announced for the next entry
+//! The crate walks headers that were validated and normalized before ([`TarBlocks`]). Names announced for the next entry
 //! are assembled here, where their length is bounded.
 
 use std::io::{self, Read};
@@ -121,7 +121,7 @@ fn read_entry<R: Read>(
         }
         TarEntryKind::LongName => extras.name(long_name(entry, inventory)?)?,
         TarEntryKind::LongLink => {
-            extras.disagree |= !set_once(&mut extras.long_link, Some(long_name(entry, inventory)?))
+            extras.disagree |= !set_once(&mut extras.long_link, Some(long_name(entry, inventory)?));
         }
         TarEntryKind::PaxGlobal => {
             if PaxRecords::parse(&metadata(entry, inventory)?)? != PaxRecords::default() {
@@ -219,7 +219,7 @@ fn skip(entry: &mut impl Read, inventory: &mut ArchiveInventory) -> Result<(), W
     }
 }
 
-/// Unwraps an error of [`Blocks`] that passed through the crate, or converts one of the crate's own.
+/// Unwraps an error of [`TarBlocks`] that passed through the crate, or converts one of the crate's own.
 fn cause(error: io::Error) -> WriteError {
     error
         .downcast::<WriteError>()

@@ -55,7 +55,7 @@ impl<'t> ParsedMessage<'t> {
                 b"content" => content = Some(value),
                 b"refusal" => refusal = inner(value).map(|_| value),
                 b"tool_calls" => {
-                    has_calls = json::array_elements(value).is_some_and(|mut calls| calls.next().is_some())
+                    has_calls = json::array_elements(value).is_some_and(|mut calls| calls.next().is_some());
                 }
                 name if is_one_of(name, &THOUGHTS) => {
                     let is_first = name == THOUGHTS[0].as_bytes() || thoughts.is_none();

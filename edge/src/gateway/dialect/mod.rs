@@ -1,6 +1,6 @@
 //! The dialects of providers: rewrites requests to what a provider accepts, and answers to `OpenAI`'s format.
 //!
-//! The rules are data, the [`Quirks`](config::gateway::Quirks) of the provider's entry; no provider is hardcoded. Text
+//! The rules are data, the [`ProviderQuirks`](config::gateway::ProviderQuirks) of the provider's entry; no provider is hardcoded. Text
 //! is rewritten in one pass over its bytes, and copied where no rule applies. `request` validates requests beforehand,
 //! so nothing is refused here. Start with [`write_messages`] and [`flatten_choices`].
 

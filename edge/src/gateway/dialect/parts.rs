@@ -59,7 +59,7 @@ pub(super) fn write_parts(array: &[u8], thoughts: Option<&[u8]>, quirks: &Provid
         separate_element(out, start);
         match PartKind::parse(part) {
             PartKind::Refusal(refusal) if quirks.is_unsupported(UnsupportedConstruct::RefusalParts) => {
-                write_text(refusal, out)
+                write_text(refusal, out);
             }
             _ => write_part(part, quirks, out),
         }

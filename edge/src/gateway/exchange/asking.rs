@@ -4,7 +4,7 @@
 //! answer. After anything else it may be working on the request and bill it, so no other provider is tried. That
 //! includes 500, 502 and 504, which servers in front of a provider also return for requests that it received, and
 //! connections that break off. If only a rate limit is in the way, requests wait for their turn
-//! ([`Pace`](super::super::upstream::Pace)).
+//! ([`ProviderPace`](super::super::upstream::ProviderPace)).
 
 use domain::PayingAccount;
 use http::StatusCode;

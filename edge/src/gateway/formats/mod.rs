@@ -240,7 +240,7 @@ impl ClientFormat {
 }
 
 pub(super) trait TranslateEvents {
-    /// Translates complete events of a chat completion, as [`Frames`](super::sse::Frames) writes them (including the
+    /// Translates complete events of a chat completion, as [`ChatFrames`](super::sse::ChatFrames) writes them (including the
     /// usage frame and `[DONE]`), and appends the result to `out`.
     fn push(&mut self, chat: &[u8], out: &mut BytesMut) -> Result<(), StreamError>;
 

@@ -184,7 +184,7 @@ impl<'a> ProviderBody<'a> {
                 self.rewrite(name, value, |out| dialect::write_tools(value, choice, quirks, out));
             }
             (b"tool_choice", ProviderTools::Rewritten(ParsedToolChoice::Word(word))) => {
-                self.write_value(name, word.as_bytes())
+                self.write_value(name, word.as_bytes());
             }
             (b"tool_choice", ProviderTools::Rewritten(ParsedToolChoice::Allowed { mode, .. })) => {
                 self.write_value(name, dialect::quoted(mode).as_bytes());

@@ -1,7 +1,7 @@
 //! Answers for clients that reconnect: a completion with an `Idempotency-Key` runs once, and its answer is kept in
 //! memory while it is written and for a while after its end.
 //!
-//! The exchange with the provider runs in its own task and writes to a [`Kept`] answer. The client, and any other
+//! The exchange with the provider runs in its own task and writes to a [`KeptAnswer`] answer. The client, and any other
 //! request with the same key, reads from there. A client that was disconnected sends the `Last-Event-ID` that it
 //! received, and gets the rest, byte for byte; `events` assigns the ids. A claim in Redis records which edge has the
 //! answer, so that no other edge starts the same one; `edges` fetches it from that edge.

@@ -54,7 +54,7 @@ enum FramePlace {
 }
 
 impl MergedAnswer {
-    /// Adds complete events, as [`Frames`](super::Frames) writes them.
+    /// Adds complete events, as [`ChatFrames`](super::ChatFrames) writes them.
     pub(in crate::gateway) fn add(&mut self, events: &[u8]) -> Result<(), MergeError> {
         let mut rest = events;
         while !rest.is_empty() {

@@ -1,10 +1,10 @@
-//! The data of events written by [`Frames`](super::Frames).
+//! The data of events written by [`ChatFrames`](super::ChatFrames).
 
 use std::borrow::Cow;
 
 use super::event::{EventData, EventSearch, SseEvent};
 
-/// Iterates over the data of complete events from [`Frames`](super::Frames): frames and `[DONE]`, without comments.
+/// Iterates over the data of complete events from [`ChatFrames`](super::ChatFrames): frames and `[DONE]`, without comments.
 pub(in crate::gateway) fn payloads(events: &[u8]) -> impl Iterator<Item = Cow<'_, [u8]>> {
     let mut rest = events;
     std::iter::from_fn(move || {

@@ -135,7 +135,7 @@ impl CircuitBreaker {
                 metrics::circuit(&self.provider, CircuitState::Open);
             }
             (BreakerState::Open { .. }, BreakerState::Open { .. }) => {
-                metrics::circuit(&self.provider, CircuitState::Open)
+                metrics::circuit(&self.provider, CircuitState::Open);
             }
             (BreakerState::Open { .. }, BreakerState::Closed { .. }) => {
                 tracing::info!(provider = &*self.provider, "a provider answers again");

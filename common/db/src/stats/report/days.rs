@@ -262,7 +262,7 @@ pub(super) async fn read_day_lists(
             let begin = midnight(row.day);
             let end = next_midnight(begin);
             lists::for_each_stored(&row.lists, kinds, |kind, key, count| {
-                take(ListEntry { begin, end, kind, key, count })
+                take(ListEntry { begin, end, kind, key, count });
             })?;
         }
     }

@@ -1,7 +1,7 @@
 //! Anthropic's Messages (`POST /v1/messages`), translated to chat completions and back.
 //!
 //! `translate` and `conversation` parse a request ([`request`]) and write the chat completion's body. `answer` writes
-//! whole answers, [`Events`] streamed ones, and `errors` refusals. This module only maps inputs to outputs: access,
+//! whole answers, [`MessageEvents`] streamed ones, and `errors` refusals. This module only maps inputs to outputs: access,
 //! cost and the choice of provider are decided elsewhere, on the chat completion.
 //!
 //! Features that Anthropic runs or stores are not available. Its tools are left out and listed in a header; its blocks,

@@ -1,7 +1,7 @@
 //! `OpenAI`'s Responses (`POST /v1/responses`), translated to chat completions and back.
 //!
 //! Nothing is stored: each request includes its whole conversation, as agents send it anyway. [`to_chat`] parses a
-//! request: `request` its fields, `input` the items, `content` their content, and `tools` the tools. [`Events`] writes
+//! request: `request` its fields, `input` the items, `content` their content, and `tools` the tools. [`ResponseEvents`] writes
 //! the answer, with `items` for those in progress. Features that `OpenAI` runs itself are left out and listed in the
 //! header `x-svc-warning`.
 
