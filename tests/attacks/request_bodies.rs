@@ -44,9 +44,10 @@ async fn bodies_that_are_held_back_take_a_share_of_memory() {
     let url = format!("https://ai.svc.localhost:{}/v1/chat/completions", world.public_port());
     let complete = async || {
         let request = json!({ "model": "svc/gpt-oss-20b", "messages": [{ "role": "user", "content": "Hi?" }] });
-        world.edge().post(&url).bearer(&key).json(&request).await.status.as_u16()
+        let answer = world.edge().post(&url).bearer(&key).json(&request).await;
+        (answer.status.as_u16(), answer.text())
     };
-    assert_eq!(complete().await, 200);
+    assert_eq!(complete().await.0, 200);
 
     let before = world.edge().process.memory("VmRSS");
     let (sender, mut statuses) = tokio::sync::mpsc::channel(CONNECTIONS * STREAMS);
@@ -71,7 +72,8 @@ async fn bodies_that_are_held_back_take_a_share_of_memory() {
     }
     let (start, mut most) = (Instant::now(), before);
     while start.elapsed() < Duration::from_secs(10) {
-        assert_eq!(complete().await, 200, "another client is served");
+        let (status, text) = complete().await;
+        assert_eq!(status, 200, "another client is served: {text}");
         most = world.edge().process.memory("VmRSS").max(most);
         pause(Duration::from_millis(100)).await;
     }
@@ -89,5 +91,5 @@ async fn bodies_that_are_held_back_take_a_share_of_memory() {
         assert!(text.contains("\"code\":\"service_unavailable\""), "{text}");
     }
     assert!(refused > CONNECTIONS * STREAMS / 4, "{refused} were told to come again, or cut");
-    eventually(PATIENCE, "completions go on", async || complete().await == 200).await;
+    eventually(PATIENCE, "completions go on", async || complete().await.0 == 200).await;
 }

@@ -133,8 +133,9 @@ pub(crate) const CONNECTION_FLIGHT_WAIT: Duration = CONNECTION_END;
 pub(crate) const FLIGHT_WAIT: Duration = Duration::from_secs(10);
 /// Maximum wait of a response for memory to send it.
 pub(crate) const FLIGHT_PATIENCE: WaitLimits = WaitLimits { own: CONNECTION_FLIGHT_WAIT, others: FLIGHT_WAIT };
-/// Maximum wait for memory to read a body. Short, because the part that has arrived blocks its connection.
-pub(crate) const BODY_PATIENCE: WaitLimits = WaitLimits { own: Duration::from_secs(2), others: Duration::from_secs(2) };
+/// Maximum wait for memory to read a body. Short, because the part that has arrived blocks its connection. It is longer
+/// for memory that others hold: those that do not go on lose it after [`STALL_UNDER_PRESSURE`].
+pub(crate) const BODY_PATIENCE: WaitLimits = WaitLimits { own: Duration::from_secs(2), others: Duration::from_secs(5) };
 /// The `Retry-After`, in seconds, of a response refused for lack of memory.
 pub(crate) const FLIGHT_RETRY_SECONDS: u64 = 5;
 /// Time after which a response that its visitor does not read releases what can be read again.
