@@ -10,7 +10,7 @@ use crate::chain::CertificateChain;
 /// The outcome of [`import`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImportOutcome {
-    /// The same chain and key were already stored.
+    /// This chain and key were already stored.
     Before,
     /// The certificate was stored; edges present it from now on.
     Now,

@@ -395,14 +395,14 @@ pub(crate) fn upstream_failed(provider: &str, why: impl Into<metrics::SharedStri
         .increment(1);
 }
 
-/// Which requests a provider receives.
+/// The state of a provider's circuit breaker: the requests that the provider receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CircuitState {
-    /// All.
+    /// The provider receives all requests.
     Closed,
-    /// One at a time.
+    /// The provider receives one request at a time.
     HalfOpen,
-    /// None.
+    /// The provider receives no requests.
     Open,
 }
 

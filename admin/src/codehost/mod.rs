@@ -92,7 +92,8 @@ pub struct UserGrant {
 pub enum FlowState {
     /// The person has neither approved nor denied the sign-in.
     Pending,
-    /// The same as pending, but we poll too fast: wait this long between polls, or 5 s more than before.
+    /// The person has not decided, and the polls come too fast. The value is the new pause between them; without one, it
+    /// grows by 5 s.
     SlowDown(Option<Duration>),
     /// The codes have expired.
     Expired,

@@ -17,7 +17,7 @@ pub(crate) struct TransferArgs {
         add = ArgValueCandidates::new(complete::orgs),
     )]
     org: Option<OrgName>,
-    /// The same as ORG, given as in other commands
+    /// The organization that will own the project, as an option as in other commands
     #[arg(long = "org", id = "to", value_name = "ORG", conflicts_with = "personal", add = ArgValueCandidates::new(complete::orgs))]
     to: Option<OrgName>,
     /// Make it your personal project; you must be an admin of the organization

@@ -114,11 +114,11 @@ pub struct GuessBounds {
     pub of_proved: u32,
     /// Additional wrong guesses in a day of one block of such clients.
     pub of_proved_block: u32,
-    /// How many clients are remembered as having proved that they know the password.
+    /// The number of remembered clients that have proved that they know the password.
     pub proved: u32,
-    /// How many of them are remembered per block of clients, and how many passwords of one client without a block.
+    /// The share of [`Self::proved`] of one block of clients, and the passwords remembered of a client without a block.
     pub proved_of_block: u32,
-    /// How long they are remembered.
+    /// The time for which a client is remembered as having proved the password.
     pub proved_kept: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! What is cached, what is read, and what happens when the store does not respond.
+//! Reads of the store: which bodies and manifests are cached, and how responses fail while the store does not respond.
 
 use std::{
     pin::pin,
