@@ -149,7 +149,7 @@ buckets! { limits =>
     Unauthorized("unauthorized", Client) = limits.api_per_min, in MINUTE;
     /// Webhooks with a wrong signature.
     Webhook("webhook", Client) = WEBHOOK_GUESSES, in MINUTE;
-    /// Checks of custom domains, from outside or in DNS, for the person behind the account that owns the project.
+    /// Checks of custom domains, from outside or in DNS, by the person who asks for them.
     DomainLook("domain-look", Person) = DOMAIN_LOOKS, in MINUTE;
     /// Webhooks about payments that are unknown or already being checked.
     PaymentWebhook("payment-webhook", Client) = PAYMENT_WEBHOOK_GUESSES, in MINUTE;
@@ -159,7 +159,7 @@ buckets! { limits =>
     TriedKey("tried-key", Person) = TRIED_KEYS, in MINUTE;
     /// Checks of VAT numbers, for whichever organizations.
     VatNumber("vat-number", Person) = VAT_NUMBERS, in Duration::from_hours(1);
-    /// Downloads of deployments, for the person behind the account that owns the project.
+    /// Downloads of deployments, by the person who downloads.
     Download("download", Person) = DOWNLOADS, in Duration::from_hours(1);
 }
 

@@ -313,7 +313,7 @@ async fn a_diagnosis_is_for_those_who_may_attach() {
 }
 
 #[tokio::test]
-async fn looks_are_limited_by_owner() {
+async fn looks_are_limited_by_person() {
     let world = World::start().await;
     let (ada, eve) = (world.user("ada").await, world.user("eve").await);
     ada.create_project("engine").await;
@@ -329,4 +329,13 @@ async fn looks_are_limited_by_owner() {
         refused.assert_error(429, "rate_limit_exceeded");
     }
     eve.get("/projects/rival/domains/www.shop.localhost/diagnosis").await.ok();
+    // A member's looks in an organization are not its creator's.
+    let staff = world.staffed_org("acme").await;
+    staff.owner.create_project_in(&staff.org, "ours").await;
+    for _ in 0..60 {
+        staff.member.get("/projects/ours/domains/www.shop.localhost/diagnosis").await.ok();
+    }
+    let path = "/projects/ours/domains/www.shop.localhost/diagnosis";
+    staff.member.get(path).await.assert_error(429, "rate_limit_exceeded");
+    staff.owner.get(path).await.ok();
 }

@@ -8,7 +8,7 @@ use db::{
     audit::Actor,
     sign_in::{tokens::Token, users::User},
 };
-use domain::{OrgId, OrgName, SessionId, Timestamp, TokenId, UserId};
+use domain::{OrgId, OrgName, PayingAccount, SessionId, Timestamp, TokenId, UserId};
 
 use super::{AuthOutcome, CredentialError};
 use crate::{
@@ -46,6 +46,11 @@ impl CliUser {
             Credential::Token(token) => Some(token),
             Credential::Session(_) => None,
         }
+    }
+
+    /// Returns the person as the account whose share of what is scarce their requests use.
+    pub fn paying_account(&self) -> PayingAccount {
+        self.user.id.clone().into()
     }
 }
 
@@ -100,6 +105,15 @@ impl Caller {
             Self::User(CliUser { credential: Credential::Token(token), .. }) => token.as_str(),
             Self::User(CliUser { credential: Credential::Session(session), .. }) => session.as_str(),
             Self::Deploy(caller) => caller.token.id.as_str(),
+        }
+    }
+
+    /// Returns the account whose share of what is scarce the caller's requests use. It is the caller's own in another
+    /// account's project too: a member must not use up the share of the organization's creator.
+    pub fn paying_account(&self) -> PayingAccount {
+        match self {
+            Self::User(caller) => caller.paying_account(),
+            Self::Deploy(caller) => PayingAccount::new(caller.org.clone().into(), caller.org_creator.clone()),
         }
     }
 

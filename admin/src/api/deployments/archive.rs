@@ -79,8 +79,8 @@ pub async fn download(
     let format = format.unwrap_or_default();
     let row = deployments::find(&app.db, &project, &id).await?.ok_or_else(no_such_deployment)?;
     require_files(&app, &project, &id).await?;
-    let payer = project.payer();
-    app.rate_limits.count(Bucket::Download, payer.person_or_account()).await.check()?;
+    let payer = caller.paying_account();
+    app.rate_limits.count(Bucket::Download, &caller.counted_for().payer).await.check()?;
     let turn = app.bounds.downloads().acquire(&payer).await?;
     let listing = app.bounds.listing(&payer).await?;
     let (store, read_id) = (app.store.clone(), id.clone());

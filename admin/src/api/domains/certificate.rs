@@ -5,14 +5,13 @@ use axum::extract::State;
 use db::{permits::Member, projects::domains};
 use domain::Hostname;
 
-use super::{DomainPath, no_domain};
+use super::{DomainPath, count_domain_check, no_domain};
 use crate::{
     app::App,
     auth::{CliUser, ProjectAccess},
     error::ApiError,
     extract::{Json, Path},
     probe::certificate::{ProbeError, ProbedCertificate},
-    rates::Bucket,
 };
 
 /// Checks the certificate of a custom domain in a new TLS handshake.
@@ -26,12 +25,12 @@ use crate::{
     ),
     responses((status = 200, description = "What visitors are shown", body = CertificateStatus)),
     extensions(("x-errors" = json!({
-        "busy": "too many domains are being looked at, of the project's owner or of all",
+        "busy": "too many domains are being looked at, by you or by all",
     }))),
 )]
 pub async fn show(
     State(app): State<App>,
-    _: CliUser,
+    caller: CliUser,
     ProjectAccess(project): ProjectAccess<Member>,
     Path(named): Path<DomainPath>,
 ) -> Result<Json<CertificateStatus>, ApiError> {
@@ -39,9 +38,8 @@ pub async fn show(
     if !domains::is_attached(&app.db, &project, &domain).await? {
         return Err(no_domain());
     }
-    let payer = project.payer();
-    app.rate_limits.count(Bucket::DomainLook, payer.person_or_account()).await.check()?;
-    let _turn = app.bounds.domain_look(&payer).await?;
+    count_domain_check(&app, &caller).await?;
+    let _turn = app.bounds.domain_look(&caller.paying_account()).await?;
     let looked = app.certificate_probe.probe(&domain).await;
     Ok(Json(view(domain, looked)))
 }

@@ -56,7 +56,7 @@ pub(super) async fn prove_ownership(
     project: &ProjectPermit<Member>,
     domain: &Hostname,
 ) -> Result<Option<ProvedClaim>, ApiError> {
-    let _turn = app.bounds.domain_look(&project.payer()).await?;
+    let _turn = app.bounds.domain_look(&person.clone().into()).await?;
     let held = claims::find_holder(&app.db, domain).await?;
     let (whose, since) = match &held {
         Some(held) => (held.project.as_str(), held.since),
@@ -139,7 +139,7 @@ pub(super) async fn prove_among_siblings(
     {
         return Ok(false);
     }
-    let _turn = app.bounds.domain_look(&project.payer()).await?;
+    let _turn = app.bounds.domain_look(&person.clone().into()).await?;
     let looks = join_all(neighbours.iter().map(|neighbour| points_here(app, &neighbour.domain))).await;
     let mut led = None;
     for (neighbour, leads) in neighbours.iter().zip(looks) {

@@ -14,21 +14,20 @@ use db::{
 };
 use domain::{Hostname, ProjectId};
 
-use super::{DomainPath, reject_platform_domain, view};
+use super::{DomainPath, count_domain_check, reject_platform_domain, view};
 use crate::{
     app::App,
-    auth::ProjectAccess,
+    auth::{CliUser, ProjectAccess},
     error::ApiError,
     extract::{Json, Path},
     hostnames::{DnsDestination, DnsLookup, HostnameVerdict, HostnameView, LookError, advice},
     probe::way::{PathOutcome, test_path},
-    rates::Bucket,
 };
 
 /// Diagnoses a domain: its DNS records as they are and as they should be, and what blocks a certificate.
 ///
 /// Each of the platform's resolvers is queried separately, without a cache. Also works before the domain is attached.
-/// Takes some seconds if a resolver does not answer. At most 60 requests a minute per owner of projects.
+/// Takes some seconds if a resolver does not answer. At most 60 requests a minute per person.
 #[utoipa::path(
     get, path = "/projects/{name}/domains/{domain}/diagnosis", tag = "Domains",
     params(
@@ -38,20 +37,20 @@ use crate::{
     responses((status = 200, description = "What was found", body = Diagnosis)),
     extensions(("x-errors" = json!({
         "invalid_request": "the domain is the platform's own",
-        "rate_limit_exceeded": "the project's owner has asked for as many looks at domains as a minute has",
-        "busy": "the project's owner has as many looks at domains under way as may be at a time",
+        "rate_limit_exceeded": "you have asked for as many looks at domains as a minute has",
+        "busy": "you have as many looks at domains under way as may be at a time",
     }))),
 )]
 pub async fn diagnose(
     State(app): State<App>,
+    caller: CliUser,
     ProjectAccess(project): ProjectAccess<Member>,
     Path(named): Path<DomainPath>,
 ) -> Result<Json<Diagnosis>, ApiError> {
     let hostname = named.hostname()?;
     reject_platform_domain(&app, &hostname)?;
-    let payer = project.payer();
-    app.rate_limits.count(Bucket::DomainLook, payer.person_or_account()).await.check()?;
-    let _turn = app.bounds.domain_look(&payer).await?;
+    count_domain_check(&app, &caller).await?;
+    let _turn = app.bounds.domain_look(&caller.paying_account()).await?;
     let (look, of_fallback, delegation) = tokio::join!(
         query_dns(&app, &hostname),
         app.certificates.fallback_caa_identities(),

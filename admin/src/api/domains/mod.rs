@@ -61,7 +61,7 @@ fn no_domain() -> ApiError {
 /// a domain that another owner's project lost less than 30 days ago, because it was deleted or detached the domain; and
 /// for a name under a registered domain of which other names point to the site of another account here.
 ///
-/// At most 60 of these requests and other domain checks a minute per owner of projects.
+/// At most 60 of these requests and other domain checks a minute per person.
 #[utoipa::path(
     post, path = "/projects/{name}/domains", tag = "Domains", request_body = AttachDomain,
     params(("name" = String, Path, description = "The project's name")),
@@ -70,8 +70,8 @@ fn no_domain() -> ApiError {
         "plan_limit_reached": "the project's owner has as many custom domains as the plan allows",
         "suspended": "the operator has suspended the project, its owner, or you; or a project of yours that has the domain",
         "domain_taken": "another project has the domain, or had it less than 30 days ago, or names beside it lead to another account's site; the message says how it is claimed, and what is in the way",
-        "rate_limit_exceeded": "the project's owner has asked for as many looks at domains as a minute has",
-        "busy": "the project's owner has as many looks at domains under way as may be at a time",
+        "rate_limit_exceeded": "you have asked for as many looks at domains as a minute has",
+        "busy": "you have as many looks at domains under way as may be at a time",
     }))),
 )]
 pub async fn attach(
@@ -81,7 +81,7 @@ pub async fn attach(
     Json(AttachDomain { domain }): Json<AttachDomain>,
 ) -> Result<impl IntoResponse, ApiError> {
     reject_platform_domain(&app, &domain)?;
-    count_domain_check(&app, &project).await?;
+    count_domain_check(&app, &caller).await?;
     let is_proven = claim::prove_among_siblings(&app, &caller.user.id, &project, &domain).await?;
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
@@ -161,7 +161,7 @@ pub async fn detach(
 /// Checks a domain now, and has its certificate ordered as soon as possible.
 ///
 /// The response is immediate; `GET /projects/{name}` shows the outcome. Repeated within five seconds, it triggers no
-/// second check. At most 60 requests a minute per owner of projects, together with other domain checks.
+/// second check. At most 60 requests a minute per person, together with other domain checks.
 #[utoipa::path(
     post, path = "/projects/{name}/domains/{domain}/certificate/refresh", tag = "Domains",
     params(
@@ -170,7 +170,7 @@ pub async fn detach(
     ),
     responses((status = 200, description = "The domain is being looked at", body = Refreshed)),
     extensions(("x-errors" = json!({
-        "rate_limit_exceeded": "the project's owner has asked for as many looks at domains as a minute has",
+        "rate_limit_exceeded": "you have asked for as many looks at domains as a minute has",
     }))),
 )]
 pub async fn refresh(
@@ -180,7 +180,7 @@ pub async fn refresh(
     Path(named): Path<DomainPath>,
 ) -> Result<Json<Refreshed>, ApiError> {
     let domain = named.hostname()?;
-    count_domain_check(&app, &project).await?;
+    count_domain_check(&app, &caller).await?;
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
     if !domains::is_attached(&mut *change, &project, &domain).await? {
@@ -193,9 +193,9 @@ pub async fn refresh(
     Ok(Json(Refreshed { ok: true, domain, tls_ready }))
 }
 
-/// Counts a domain check against the owner's rate limit.
-async fn count_domain_check(app: &App, project: &ProjectPermit<Member>) -> Result<(), ApiError> {
-    app.rate_limits.count(Bucket::DomainLook, project.payer().person_or_account()).await.check()
+/// Counts a domain check against the caller's rate limit: a member's checks are not the owner's.
+async fn count_domain_check(app: &App, caller: &CliUser) -> Result<(), ApiError> {
+    app.rate_limits.count(Bucket::DomainLook, caller.user.id.as_str()).await.check()
 }
 
 fn reject_platform_domain(app: &App, domain: &Hostname) -> Result<(), ApiError> {
