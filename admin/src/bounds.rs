@@ -1,9 +1,12 @@
 //! Limits on concurrent work that would otherwise exhaust the machine. Each limit also applies per account, or per
 //! client where there is no account, so that nobody can use all of it.
 //!
-//! An account is the owner of what is published: the person or organization whose plan it counts against. Deploy tokens
-//! have no person, and members of one organization who deploy together are one workload. A share belongs to its person.
-//! The organizations that one person created have a common share, because they are free to create.
+//! The account is that of the caller ([`Caller::paying_account`](crate::auth::Caller::paying_account)): the person who
+//! asks, whoever owns the project, so that a member cannot use up the share of the organization's creator; or the
+//! organization of a deploy token. Work that nobody asked for while signed in, such as pushes, counts for the account
+//! that pays for the project. A share belongs to its person: the organizations that one person created have a common
+//! one, because they are free to create. Quantities, such as stored bytes, are limited by the plan of the owner instead,
+//! not here.
 //!
 //! `scarce.rs` lists the payer of every limited resource of the program, and its test finds those that are missing.
 
@@ -295,7 +298,7 @@ impl ConcurrencyLimits {
         self.domain_looks.take(account, TURN_WAIT).await.map_err(|_| overloaded())
     }
 
-    /// Waits for a permit to list or compare files of a deployment of `account`.
+    /// Waits for a permit of `account` to list or compare files of a deployment.
     pub async fn listing(&self, account: &PayingAccount) -> Result<AccountPermit, ApiError> {
         self.listings.take(account, TURN_WAIT).await.map_err(|_| overloaded())
     }

@@ -10,8 +10,8 @@ use std::{fs, path::Path};
 /// The party that has a share of a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ResourcePayer {
-    /// The account that owns what is published or requested. The organizations that a person created have a common
-    /// share.
+    /// The account that the caller acts for; without a caller, the one that pays for the project. The organizations that
+    /// a person created have a common share.
     Account,
     /// The client by its address, where there is no account.
     Client,

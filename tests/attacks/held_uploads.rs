@@ -98,6 +98,23 @@ async fn a_flood_of_uploads_is_not_worked_off_before_another_accounts_deploy() {
     assert!(statuses.iter().all(|status| matches!(status, 201 | 503)) && statuses.contains(&201), "{statuses:?}");
 }
 
+#[tokio::test]
+async fn uploads_that_a_member_holds_do_not_keep_the_organizations_creator_out() {
+    let world = World::start().await;
+    let staff = world.staffed_org("acme").await;
+    for project in ["engine", "hole"] {
+        staff.owner.create_project_in(&staff.org, project).await;
+    }
+    let begun = Arc::new(AtomicUsize::new(0));
+    let mut held = JoinSet::new();
+    for _ in 0..HELD {
+        held.spawn(hold(staff.member.clone(), "/projects/hole/deployments", begun.clone()));
+    }
+    eventually(Duration::from_secs(20), "the uploads are held", async || begun.load(Ordering::Relaxed) == HELD).await;
+    staff.owner.upload("engine", &Site::page("ours")).await.created();
+    held.shutdown().await;
+}
+
 /// Organizations of one person, each with uploads that are held: more than the server receives at a time, a few of each.
 const ORGS: usize = 12;
 const HELD_OF_ORG: usize = 3;
@@ -114,8 +131,9 @@ async fn uploads_of_one_persons_organizations_keep_no_other_account_out() {
         let project = format!("hole-{number}");
         mallory.create_project_in(&org, &project).await;
         let path: &'static str = format!("/projects/{project}/deployments").leak();
+        let robot = org.robot("deploy").await;
         for _ in 0..HELD_OF_ORG {
-            held.spawn(hold(mallory.clone(), path, begun.clone()));
+            held.spawn(hold(robot.clone(), path, begun.clone()));
         }
     }
     eventually(Duration::from_secs(20), "the uploads are held", async || {

@@ -44,7 +44,7 @@ pub async fn set_access(
         (AccessMode::Org, _) => NewAccess::Org,
         (AccessMode::Password, None) => NewAccess::Password(None),
         (AccessMode::Password, Some(password)) => {
-            NewAccess::Password(Some(app.bounds.hash(&project.payer(), password).await?))
+            NewAccess::Password(Some(app.bounds.hash(&caller.paying_account(), password).await?))
         }
     };
     let entry = NewAuditEntry::for_project(Action::ProjectAccess, &project).with("mode", body.mode.as_str());
@@ -69,7 +69,7 @@ pub async fn set_password(
     ProjectAccess(project): ProjectAccess<Member>,
     Json(body): Json<SetPassword>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let hash = app.bounds.hash(&project.payer(), body.password).await?;
+    let hash = app.bounds.hash(&caller.paying_account(), body.password).await?;
     let entry = NewAuditEntry::for_project(Action::ProjectPasswordSet, &project);
     let (_, propagation) = change(&app, &caller, &project, NewAccess::Password(Some(hash)), entry).await?;
     Ok((propagation, Json(Done::OK)))

@@ -50,7 +50,7 @@ impl ReportPermits {
         }
     }
 
-    /// Waits for a permit to read a report on a project of `account`.
+    /// Waits for a permit of `account` to read a report on a project.
     pub async fn acquire_for_account(&self, account: &PayingAccount) -> Result<AccountPermit, ApiError> {
         self.accounts.take(account, TURN_WAIT).await.map_err(|_| overloaded())
     }

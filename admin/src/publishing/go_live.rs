@@ -80,7 +80,9 @@ pub(crate) async fn go_live(
 ) -> Result<LiveDeployment, GoLiveError> {
     let Publication { actor, caller, project, file, format, root, push } = publication;
     let bytes = file.metadata().map_or(u64::MAX, |file| file.len());
-    let turn = app.bounds.publish(&project.payer(), bytes).await.map_err(GoLiveError::Busy)?;
+    // A push has no caller, so it counts for the account that pays for the project.
+    let counted = caller.map_or_else(|| project.payer(), Caller::paying_account);
+    let turn = app.bounds.publish(&counted, bytes).await.map_err(GoLiveError::Busy)?;
     // Others may have used up the plan while this was received and waited: do not write a pack in vain.
     let is_room = async { Ok::<_, GoLiveError>(room::check_plan(app, project).await?) };
     db::in_time(is_room).await?;

@@ -11,7 +11,7 @@ use db::{
     },
     upkeep::pack_removals,
 };
-use domain::{DeploymentId, PayingAccount, ShareName, Timestamp, access::SitePassword, audit::Action};
+use domain::{DeploymentId, ShareName, Timestamp, access::SitePassword, audit::Action};
 use packs::UploadFormat;
 
 use super::room;
@@ -49,7 +49,7 @@ pub(crate) struct PublishedShare {
 }
 
 pub(crate) async fn publish(app: &App, mut order: ShareOrder, file: File) -> Result<PublishedShare, ApiError> {
-    let payer = PayingAccount::from(order.caller.user.id.clone());
+    let payer = order.caller.paying_account();
     let password_hash = match order.password.take() {
         Some(password) => Some(app.bounds.hash(&payer, password).await?),
         None => None,

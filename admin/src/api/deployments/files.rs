@@ -22,7 +22,7 @@ use packs::{ChangedFiles, ListedFile, PackChanges, StoreError};
 use super::DeploymentPath;
 use crate::{
     app::App,
-    auth::ProjectAccess,
+    auth::{CliUser, ProjectAccess},
     error::{ApiError, Code},
     extract::{Json, Path, Query},
     metrics,
@@ -50,13 +50,14 @@ const STORE_RETRY: Duration = Duration::from_secs(30);
 )]
 pub async fn list(
     State(app): State<App>,
+    caller: CliUser,
     ProjectAccess(project): ProjectAccess<Member>,
     Path(DeploymentPath { id }): Path<DeploymentPath>,
     Query(page): Query<FilePage>,
 ) -> Result<Json<DeployedFileList>, ApiError> {
     let rows = page_rows(&page)?;
     require_files(&app, &project, &id).await?;
-    let turn = app.bounds.listing(&project.payer()).await?;
+    let turn = app.bounds.listing(&caller.paying_account()).await?;
     let (store, read_id) = (app.store.clone(), id.clone());
     // A separate task: reading a manifest holds memory, and so the permit, even after the client disconnects.
     let reading = app.in_background(async move {
@@ -94,6 +95,7 @@ pub async fn list(
 )]
 pub async fn changes(
     State(app): State<App>,
+    caller: CliUser,
     ProjectAccess(project): ProjectAccess<Member>,
     Path(DeploymentPath { id }): Path<DeploymentPath>,
     Query(Against { against }): Query<Against>,
@@ -106,7 +108,7 @@ pub async fn changes(
         }
         None => deployments::find_previous(&app.db, &project, &id).await?,
     };
-    let turn = app.bounds.listing(&project.payer()).await?;
+    let turn = app.bounds.listing(&caller.paying_account()).await?;
     let (store, read_id, before) = (app.store.clone(), id.clone(), against.clone());
     let comparing = app.in_background(async move {
         let _turn = turn;

@@ -15,7 +15,12 @@ use super::{
     DeploymentPath,
     files::{read_error, require_files},
 };
-use crate::{app::App, auth::ProjectAccess, error::ApiError, extract::Path};
+use crate::{
+    app::App,
+    auth::{CliUser, ProjectAccess},
+    error::ApiError,
+    extract::Path,
+};
 
 /// File names that browsers and phones request by default, the best-looking first.
 const ICONS: &[&str] = &["favicon.svg", "apple-touch-icon.png", "favicon.png", "favicon.ico"];
@@ -49,11 +54,12 @@ const POLICY: HeaderValue = HeaderValue::from_static("default-src 'none'; style-
 )]
 pub async fn show(
     State(app): State<App>,
+    caller: CliUser,
     ProjectAccess(project): ProjectAccess<Member>,
     Path(DeploymentPath { id }): Path<DeploymentPath>,
 ) -> Result<Response, ApiError> {
     require_files(&app, &project, &id).await?;
-    let turn = app.bounds.listing(&project.payer()).await?;
+    let turn = app.bounds.listing(&caller.paying_account()).await?;
     let (store, read_id) = (app.store.clone(), id.clone());
     // A separate task: reading a manifest holds memory, and so the permit, even after the client disconnects.
     let reading = app.in_background(async move {

@@ -106,7 +106,7 @@ pub async fn activate(
     ProjectAccess(project): ProjectAccess<Deploy>,
     Path(DeploymentPath { id }): Path<DeploymentPath>,
 ) -> Result<impl IntoResponse, ApiError> {
-    require_pack(&app, &project, &id).await?;
+    require_pack(&app, &caller, &project, &id).await?;
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
     let touched = db::projects::deployments::activate(&mut change, &project, &id, now).await?;
@@ -116,12 +116,17 @@ pub async fn activate(
 }
 
 /// Rejects a deployment whose files are missing or damaged. Its existence is checked elsewhere.
-async fn require_pack(app: &App, project: &ProjectPermit<Deploy>, id: &DeploymentId) -> Result<(), ApiError> {
+async fn require_pack(
+    app: &App,
+    caller: &Caller,
+    project: &ProjectPermit<Deploy>,
+    id: &DeploymentId,
+) -> Result<(), ApiError> {
     let row = db::projects::deployments::find(&app.db, project, id).await?;
     if row.is_none_or(|row| !row.status.has_files()) {
         return Ok(());
     }
-    let turn = app.bounds.listing(&project.payer()).await?;
+    let turn = app.bounds.listing(&caller.paying_account()).await?;
     let (store, id) = (app.store.clone(), id.clone());
     // A separate task: reading a manifest holds memory, and so the permit, even after the client disconnects.
     let looking = app.in_background(async move {

@@ -63,7 +63,7 @@ pub async fn upload(
     let format = receive::check_headers(&headers)?;
     let idempotency = idempotency.with_secret_header(receive::format_shape(format));
     room::check_deployment(&app, &project, idempotency.attempt(&app).await?).await?;
-    let slot = UploadSlot::wait(&app.bounds, &project.payer(), &headers).await?;
+    let slot = UploadSlot::wait(&app.bounds, &caller.paying_account(), &headers).await?;
     let origin = receive::origin(&headers, caller.display_name());
     let id = DeploymentId::new(app.clock.now());
     let beginning = async {

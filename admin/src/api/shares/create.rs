@@ -8,7 +8,6 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use domain::{
-    PayingAccount,
     access::SitePassword,
     limits::{SHARE_TTL_DAYS, SHARE_TTL_DEFAULT_DAYS},
 };
@@ -82,7 +81,7 @@ pub async fn create(
     let idempotency = idempotency.with_secret_header(password.as_ref().map(SitePassword::expose));
     let format = receive::check_headers(&headers)?;
     let idempotency = idempotency.with_secret_header(receive::format_shape(format));
-    let payer = PayingAccount::from(caller.user.id.clone());
+    let payer = caller.paying_account();
     room::check_share(&app, payer.account(), idempotency.attempt(&app).await?).await?;
     let slot = UploadSlot::wait(&app.bounds, &payer, &headers).await?;
     let uploader = Caller::User(caller.clone());

@@ -16,6 +16,7 @@ use domain::{
 
 use crate::{
     app::App,
+    auth::CliUser,
     bounds::AccountPermit,
     error::{ApiError, Code},
 };
@@ -80,9 +81,10 @@ pub(super) struct ReportRequest<T> {
 }
 
 impl ReportRequest<AccountPermit> {
-    /// Returns the requested days, after waiting for a permit of the project's owner. Fails if traffic is not counted.
+    /// Returns the requested days, after waiting for a permit of the caller. Fails if traffic is not counted.
     pub(super) async fn for_project(
         app: &App,
+        caller: &CliUser,
         project: &ProjectPermit<Member>,
         days: Option<DaysBack>,
         from: Option<CalendarDay>,
@@ -91,7 +93,7 @@ impl ReportRequest<AccountPermit> {
         let now = app.clock.now();
         let span = DaySpan::from_query(days, from, to, now.as_datetime().date()).map_err(invalid_period)?;
         refresh_traffic(app, &project.id).await?;
-        let turn = app.bounds.reports().acquire_for_account(&project.payer()).await?;
+        let turn = app.bounds.reports().acquire_for_account(&caller.paying_account()).await?;
         Ok(Self::from_span(StatsPermit::from(project), span, now, turn))
     }
 }

@@ -19,7 +19,7 @@ use time::Date;
 use super::{CountRanking, ReportRequest, deployment_marks, read_error};
 use crate::{
     app::App,
-    auth::ProjectAccess,
+    auth::{CliUser, ProjectAccess},
     error::ApiError,
     extract::{Json, Query},
 };
@@ -41,15 +41,16 @@ const COUNTRIES: usize = 8;
     extensions(("x-errors" = json!({
         "stats_unavailable": "nothing is counted here",
         "cdn_error": "what was counted cannot be read",
-        "busy": "as many reports are being read as the server, or the project's owner, may have at a time",
+        "busy": "as many reports are being read as the server, or you, may have at a time",
     }))),
 )]
 pub async fn show(
     State(app): State<App>,
+    caller: CliUser,
     ProjectAccess(project): ProjectAccess<Member>,
     Query(query): Query<AudienceQuery>,
 ) -> Result<Json<AudienceStats>, ApiError> {
-    let asked = ReportRequest::for_project(&app, &project, query.days, query.from, query.to).await?;
+    let asked = ReportRequest::for_project(&app, &caller, &project, query.days, query.from, query.to).await?;
     let ReportRequest { readable, range, before, days, to, .. } = &asked;
     let filter = AudienceFilter::from_query(&query);
     let (read, previous) = match &filter {

@@ -20,7 +20,7 @@ use time::Date;
 use super::{ReportRequest, deployment_marks, read_error};
 use crate::{
     app::App,
-    auth::ProjectAccess,
+    auth::{CliUser, ProjectAccess},
     error::ApiError,
     extract::{Json, Query},
 };
@@ -40,16 +40,17 @@ const LISTS: [ListKind; 4] = [ListKind::Agent, ListKind::AgentPage, ListKind::Ag
     extensions(("x-errors" = json!({
         "stats_unavailable": "nothing is counted here",
         "cdn_error": "what was counted cannot be read",
-        "busy": "as many reports are being read as the server, or the project's owner, may have at a time",
+        "busy": "as many reports are being read as the server, or you, may have at a time",
     }))),
 )]
 pub async fn show(
     State(app): State<App>,
+    caller: CliUser,
     ProjectAccess(project): ProjectAccess<Member>,
     Query(query): Query<DaysQuery>,
 ) -> Result<Json<BotsStats>, ApiError> {
     let ReportRequest { readable, range, before, days, to, turn: _turn, .. } =
-        ReportRequest::for_project(&app, &project, query.days, query.from, query.to).await?;
+        ReportRequest::for_project(&app, &caller, &project, query.days, query.from, query.to).await?;
     let (mut all, mut by_day) = (ClassCounts::default(), HashMap::<Date, ClassCounts>::new());
     let (mut agents, mut people_sent) = (AgentCountMap::default(), HashMap::<&str, u64>::new());
     let wanted = DayQuery { lists: &LISTS, grain: EntryResolution::Day, visitors: false };

@@ -18,7 +18,7 @@ use time::Date;
 use super::{CountRanking, ReportRequest, deployment_marks, read_error};
 use crate::{
     app::App,
-    auth::ProjectAccess,
+    auth::{CliUser, ProjectAccess},
     error::ApiError,
     extract::{Json, Query},
 };
@@ -40,16 +40,17 @@ const NOT_FOUND: u16 = 404;
     extensions(("x-errors" = json!({
         "stats_unavailable": "nothing is counted here",
         "cdn_error": "what was counted cannot be read",
-        "busy": "as many reports are being read as the server, or the project's owner, may have at a time",
+        "busy": "as many reports are being read as the server, or you, may have at a time",
     }))),
 )]
 pub async fn show(
     State(app): State<App>,
+    caller: CliUser,
     ProjectAccess(project): ProjectAccess<Member>,
     Query(query): Query<DaysQuery>,
 ) -> Result<Json<ErrorsStats>, ApiError> {
     let ReportRequest { readable, range, before: days_before, days, to, turn: _turn, .. } =
-        ReportRequest::for_project(&app, &project, query.days, query.from, query.to).await?;
+        ReportRequest::for_project(&app, &caller, &project, query.days, query.from, query.to).await?;
     let (mut totals, mut by_day) = (ErrorCounts::default(), HashMap::<Date, ErrorCounts>::new());
     let mut errors = HashMap::<(u16, String), PathErrors>::new();
     let wanted = DayQuery { lists: &[ListKind::Error], grain: EntryResolution::Hour, visitors: false };

@@ -15,7 +15,14 @@ use sqlx::PgPool;
 use time::Date;
 
 use super::{ReportRequest, read_error};
-use crate::{app::App, auth::ProjectAccess, bounds::ConcurrencyLimits, csv::cell, error::ApiError, extract::Query};
+use crate::{
+    app::App,
+    auth::{CliUser, ProjectAccess},
+    bounds::ConcurrencyLimits,
+    csv::cell,
+    error::ApiError,
+    extract::Query,
+};
 
 const HEADINGS: &str = "day,kind,key,count,bytes\r\n";
 
@@ -33,20 +40,21 @@ const HEADINGS: &str = "day,kind,key,count,bytes\r\n";
     extensions(("x-errors" = json!({
         "stats_unavailable": "nothing is counted here",
         "cdn_error": "what was counted cannot be read",
-        "busy": "as many reports are being read as the server, or the project's owner, may have at a time",
+        "busy": "as many reports are being read as the server, or you, may have at a time",
     }))),
 )]
 pub async fn show(
     State(app): State<App>,
+    caller: CliUser,
     ProjectAccess(project): ProjectAccess<Member>,
     Query(query): Query<ExportQuery>,
 ) -> Result<impl IntoResponse, ApiError> {
     let ReportRequest { readable, range, turn, .. } =
-        ReportRequest::for_project(&app, &project, query.days, query.from, query.to).await?;
+        ReportRequest::for_project(&app, &caller, &project, query.days, query.from, query.to).await?;
     let format = query.format.unwrap_or_default();
-    let (owner, bounds) = (project.payer(), app.bounds.clone());
+    let (reader, bounds) = (caller.paying_account(), app.bounds.clone());
     let mut export =
-        TrafficExport { db: app.db.clone(), bounds, owner, project: readable, format, days: range.days().collect() };
+        TrafficExport { db: app.db.clone(), bounds, reader, project: readable, format, days: range.days().collect() };
     export.days.reverse();
     // Before the response starts, so that a read error can still be reported.
     let mut first = export.next_day().await.map_err(read_error)?.unwrap_or_default();
@@ -79,7 +87,7 @@ pub async fn show(
 struct TrafficExport {
     db: PgPool,
     bounds: ConcurrencyLimits,
-    owner: PayingAccount,
+    reader: PayingAccount,
     project: StatsPermit,
     format: ExportFormat,
     /// In reverse order.
@@ -92,7 +100,7 @@ impl TrafficExport {
         if self.days.is_empty() {
             return Ok(None);
         }
-        let _turn = self.bounds.reports().acquire_next_part(&self.owner).await?;
+        let _turn = self.bounds.reports().acquire_next_part(&self.reader).await?;
         Ok(self.next_day().await?)
     }
 

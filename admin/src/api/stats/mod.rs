@@ -35,7 +35,7 @@ use self::{
 };
 use crate::{
     app::App,
-    auth::ProjectAccess,
+    auth::{CliUser, ProjectAccess},
     error::ApiError,
     extract::{Json, Query},
 };
@@ -54,11 +54,12 @@ const LENGTHS: TopLengths = TopLengths { paths: 10, countries: 8 };
     extensions(("x-errors" = json!({
         "stats_unavailable": "nothing is counted here",
         "cdn_error": "what was counted cannot be read",
-        "busy": "as many reports are being read as the server, or the project's owner, may have at a time",
+        "busy": "as many reports are being read as the server, or you, may have at a time",
     }))),
 )]
 pub async fn live(
     State(app): State<App>,
+    caller: CliUser,
     ProjectAccess(project): ProjectAccess<Member>,
     Query(query): Query<LiveQuery>,
 ) -> Result<Json<LiveStats>, ApiError> {
@@ -66,7 +67,7 @@ pub async fn live(
     let wanted = requested_hours(query.hours, query.from, query.to, now).map_err(invalid_period)?;
     let part = TrafficFilter::from_query(query.hostname, query.page, query.country)?;
     refresh_traffic(&app, &project.id).await?;
-    let _turn = app.bounds.reports().acquire_for_account(&project.payer()).await?;
+    let _turn = app.bounds.reports().acquire_for_account(&caller.paying_account()).await?;
     let readable = StatsPermit::from(&project);
     let from = wanted.first().copied().unwrap_or(now);
     let end = wanted.last().map_or(now, |hour| *hour + HOUR);
@@ -158,16 +159,17 @@ pub async fn live(
     extensions(("x-errors" = json!({
         "stats_unavailable": "nothing is counted here",
         "cdn_error": "what was counted cannot be read",
-        "busy": "as many reports are being read as the server, or the project's owner, may have at a time",
+        "busy": "as many reports are being read as the server, or you, may have at a time",
     }))),
 )]
 pub async fn history(
     State(app): State<App>,
+    caller: CliUser,
     ProjectAccess(project): ProjectAccess<Member>,
     Query(query): Query<HistoryQuery>,
 ) -> Result<Json<StatsHistory>, ApiError> {
     let part = TrafficFilter::from_query(query.hostname, query.page, query.country)?;
-    let asked = ReportRequest::for_project(&app, &project, query.days, query.from, query.to).await?;
+    let asked = ReportRequest::for_project(&app, &caller, &project, query.days, query.from, query.to).await?;
     let ReportRequest { readable, range, before, days, to, .. } = &asked;
     let (range, before) = (*range, *before);
     let deployments = deployment_marks(&app, readable, range.begin(), range.end()).await?;
