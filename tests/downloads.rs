@@ -11,10 +11,11 @@ use std::{
 use reqwest::Method;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use tokio::process::Command;
+use tokio::{process::Command, task::JoinSet};
 
 use crate::{
     cli::Shell,
+    payers::{count_on, counted},
     stubs::latency,
     world::{Actor, Site, World, answer::Answer, site::noise, tools},
 };
@@ -234,6 +235,64 @@ async fn who_left_the_org_gets_no_more_of_an_archive() {
         }
     };
     assert!(broke_off, "the archive came to its end");
+}
+
+/// A few accounts that hold as many downloads as the server has, and read them at a trickle.
+#[tokio::test]
+async fn trickles_keep_no_stranger_out() {
+    const ACCOUNTS: usize = 7;
+    const EACH: usize = 4;
+    let world = World::start().await;
+    let bob = world.user("bob").await;
+    let wanted = bob.publish("modest", &Site::page("small")).await;
+    // More than waits between a server and a client that takes nothing.
+    let film = noise(24_000_000);
+    let mut readers = JoinSet::new();
+    for number in 0..ACCOUNTS {
+        let greedy = world.user(&format!("greedy-{number}")).await;
+        let project = format!("film-{number}");
+        let deployed = greedy.publish(&project, &Site::page("ours").file("film.bin", film.clone())).await;
+        let path = format!("/projects/{project}/deployments/{}/archive", deployed.id);
+        for _ in 0..EACH {
+            let (answer, response) = greedy.get(&path).open().await;
+            // Beyond its share, an account is refused.
+            let Some(mut response) = response else {
+                answer.assert_error(503, "busy");
+                break;
+            };
+            readers.spawn(async move {
+                while let Ok(Some(_)) = response.chunk().await {
+                    latency(Duration::from_secs(1)).await;
+                }
+            });
+        }
+    }
+    assert!(readers.len() >= 16, "{} downloads are under way", readers.len());
+    let answer = bob.get(&format!("/projects/modest/deployments/{}/archive", wanted.id)).await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(
+        read(&world, &answer.body, "tar.gz").await,
+        BTreeMap::from([("index.html".to_owned(), sha256("small"))])
+    );
+    assert!(!readers.is_empty());
+    readers.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_person_downloads_so_many_bytes_an_hour() {
+    let world = World::start().await;
+    let staff = world.staffed_org("acme").await;
+    staff.owner.create_project_in(&staff.org, "engine").await;
+    let deployed = staff.owner.deploy("engine", &Site::page("one").file("film.bin", noise(3_000_000))).await;
+    archive(&staff.member, &deployed.id, "").await;
+    assert_eq!(counted(&world, "download-megabytes").await, [3], "each begun megabyte counts");
+    count_on(&world, "download-megabytes", 19_998).await;
+    let refused = staff.member.get(&path(&deployed.id, "")).await;
+    assert!(!refused.header("retry-after").is_empty());
+    let told = refused.assert_error(429, "rate_limit_exceeded");
+    assert!(told.contains("bytes"), "{told}");
+    // It is the member's, not the creator's.
+    archive(&staff.owner, &deployed.id, "").await;
 }
 
 #[tokio::test]

@@ -27,7 +27,7 @@ use secrets::passwords;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub use self::{
-    downloads::{DOWNLOAD_PAUSE, DownloadPermits},
+    downloads::{DOWNLOAD_PAUSE, DownloadPermit, DownloadPermits},
     payment_looks::{CheckTurn, NextCheck, PaymentCheck, PaymentChecks},
     reports::{LinkReportPermit, ReportPermits},
 };

@@ -55,8 +55,11 @@ const INVITE_MAILS_TO_MAILBOX: u32 = 3;
 const INVITE_MAILS_AGAIN: u32 = 1;
 /// Checks of custom domains, from outside or in DNS, per person and minute, over all their organizations.
 const DOMAIN_LOOKS: u32 = 60;
-/// Downloads of deployments per person and hour, over all organizations: each reads and compresses up to 250 MB.
+/// Downloads of deployments per person and hour, over all organizations.
 const DOWNLOADS: u32 = 120;
+/// Megabytes of files in the deployments that a person may download per hour, over all organizations: each byte is read
+/// and compressed. The largest deployment, 80 times.
+const DOWNLOAD_MEGABYTES: u32 = 20_000;
 /// Pause of requests to Redis after a failure, so that its outage does not slow every request.
 const REDIS_PAUSE: Duration = Duration::from_secs(1);
 /// Bytes of the hash that stands for a counted key.
@@ -161,6 +164,8 @@ buckets! { limits =>
     VatNumber("vat-number", Person) = VAT_NUMBERS, in Duration::from_hours(1);
     /// Downloads of deployments, by the person who downloads.
     Download("download", Person) = DOWNLOADS, in Duration::from_hours(1);
+    /// Megabytes of downloaded deployments, by the person who downloads. A download counts whole when it starts.
+    DownloadMegabytes("download-megabytes", Person) = DOWNLOAD_MEGABYTES, in Duration::from_hours(1);
 }
 
 /// Returns one organization's share of its creator's rate: half, so that a leaked token leaves some for the others.

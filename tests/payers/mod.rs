@@ -12,7 +12,7 @@ mod texts;
 use crate::world::World;
 
 /// Sets every counter of a rate that counts somebody, as if they had come this far.
-async fn count_on(world: &World, bucket: &str, events: u64) {
+pub async fn count_on(world: &World, bucket: &str, events: u64) {
     let client = redis::Client::open(format!("redis://127.0.0.1:{}", world.redis_port)).unwrap();
     let mut connection = client.get_multiplexed_async_connection().await.unwrap();
     let keys: Vec<String> =
@@ -24,7 +24,7 @@ async fn count_on(world: &World, bucket: &str, events: u64) {
 }
 
 /// What a rate has counted of each whom it counts.
-async fn counted(world: &World, bucket: &str) -> Vec<u64> {
+pub async fn counted(world: &World, bucket: &str) -> Vec<u64> {
     let client = redis::Client::open(format!("redis://127.0.0.1:{}", world.redis_port)).unwrap();
     let mut connection = client.get_multiplexed_async_connection().await.unwrap();
     let mut keys: Vec<String> =

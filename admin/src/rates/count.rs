@@ -52,8 +52,12 @@ impl LimitState {
 
     /// Rejects the request if it exceeds the limit.
     pub fn check(&self) -> Result<(), ApiError> {
+        self.check_or("Too many requests; wait as long as Retry-After says, then go on.")
+    }
+
+    /// Rejects the request with `message` if it exceeds the limit.
+    pub fn check_or(&self, message: &'static str) -> Result<(), ApiError> {
         let Some(wait) = self.retry_after else { return Ok(()) };
-        let message = "Too many requests; wait as long as Retry-After says, then go on.";
         Err(ApiError::new(Code::RateLimitExceeded, message).retry_after(wait))
     }
 
@@ -109,16 +113,21 @@ impl RateLimits {
 
     /// Counts one request under `key`, which identifies the bucket's [`Payer`](domain::Payer).
     pub async fn count(&self, bucket: Bucket, key: &str) -> LimitState {
-        self.count_up_to(bucket, key, 1).await
+        self.count_up_to(bucket, key, 1, 1).await
     }
 
-    /// Counts one request under `key`, for which the limit is `times` the bucket's rate.
-    async fn count_up_to(&self, bucket: Bucket, key: &str, times: u32) -> LimitState {
+    /// Counts a request that takes `amount` of what the bucket counts.
+    pub async fn count_amount(&self, bucket: Bucket, key: &str, amount: NonZeroU32) -> LimitState {
+        self.count_up_to(bucket, key, 1, amount.get()).await
+    }
+
+    /// Counts `amount` under `key`, for which the limit is `times` the bucket's rate.
+    async fn count_up_to(&self, bucket: Bucket, key: &str, times: u32, amount: u32) -> LimitState {
         let limiter = self.limiter(bucket);
         if self.redis_is_paused() {
-            return limiter.count_locally(key, times);
+            return limiter.count_locally(key, times, amount);
         }
-        match self.redis.count(bucket.name(), &self.subject(key), limiter.window).await {
+        match self.redis.count(bucket.name(), &self.subject(key), limiter.window, amount).await {
             Ok(count) => {
                 if let Some(lasted) = self.redis_pause().outage.record_success() {
                     tracing::info!(seconds = lasted.as_secs(), "limits are kept in Redis again");
@@ -132,7 +141,7 @@ impl RateLimits {
                     let seconds = lasted.as_secs();
                     tracing::warn!(seconds, "limits are kept in this process, because Redis does not answer: {error}");
                 }
-                limiter.count_locally(key, times)
+                limiter.count_locally(key, times, amount)
             }
         }
     }
@@ -161,7 +170,7 @@ impl RateLimits {
     pub async fn count_client(&self, bucket: Bucket, client: &ClientKey) -> LimitState {
         let own = self.count(bucket, &client.own).await;
         let Some(block) = client.block.as_ref().filter(|_| own.check().is_ok()) else { return own };
-        let of_block = self.count_up_to(bucket, block, CLIENTS_OF_BLOCK).await;
+        let of_block = self.count_up_to(bucket, block, CLIENTS_OF_BLOCK, 1).await;
         if of_block.check().is_err() { of_block } else { own }
     }
 
@@ -235,14 +244,17 @@ impl LocalLimiter {
         Self { limit, window, here: counter(limit), here_of_blocks }
     }
 
-    fn count_locally(&self, key: &str, times: u32) -> LimitState {
+    fn count_locally(&self, key: &str, times: u32, amount: u32) -> LimitState {
         let here = if times == 1 { &self.here } else { &self.here_of_blocks };
         if here.len() > LOCAL_KEYS {
             here.retain_recent();
         }
-        let (remaining, retry_after) = match here.check_key(&key.to_owned()) {
-            Ok(state) => (state.remaining_burst_capacity(), None),
-            Err(refusal) => (0, Some(refusal.wait_time_from(QuantaClock::default().now()))),
+        let amount = NonZeroU32::new(amount).unwrap_or(NonZeroU32::MIN);
+        let (remaining, retry_after) = match here.check_key_n(&key.to_owned(), amount) {
+            Ok(Ok(state)) => (state.remaining_burst_capacity(), None),
+            Ok(Err(refusal)) => (0, Some(refusal.wait_time_from(QuantaClock::default().now()))),
+            // It never fits.
+            Err(_) => (0, Some(self.window)),
         };
         LimitState { limit: self.limit.saturating_mul(times), remaining, retry_after }
     }
@@ -275,11 +287,20 @@ mod tests {
     #[test]
     fn without_redis_the_same_number_is_admitted() {
         let limiter = LocalLimiter::new(3, TEN_MINUTES);
-        let remaining: Vec<u32> = (0..3).map(|_| limiter.count_locally("a", 1).remaining).collect();
+        let remaining: Vec<u32> = (0..3).map(|_| limiter.count_locally("a", 1, 1).remaining).collect();
         assert_eq!(remaining, [2, 1, 0]);
-        let refused = limiter.count_locally("a", 1);
+        let refused = limiter.count_locally("a", 1, 1);
         assert!(refused.check().is_err() && refused.retry_after.unwrap() <= TEN_MINUTES / 3);
-        assert!(limiter.count_locally("b", 1).check().is_ok());
+        assert!(limiter.count_locally("b", 1, 1).check().is_ok());
+    }
+
+    #[test]
+    fn an_amount_counts_as_many() {
+        let limiter = LocalLimiter::new(10, TEN_MINUTES);
+        assert_eq!(limiter.count_locally("a", 1, 7).remaining, 3);
+        assert!(limiter.count_locally("a", 1, 4).check().is_err());
+        assert!(limiter.count_locally("a", 1, 3).check().is_ok());
+        assert_eq!(limiter.count_locally("b", 1, 11).retry_after, Some(TEN_MINUTES));
     }
 
     #[test]

@@ -6,10 +6,10 @@ use redis::{RedisError, Script};
 
 use super::Redis;
 
-/// Counts an event in a window that begins with its first event. Atomic, so that no counter is left without an expiry.
+/// Counts events in a window that begins with its first event. Atomic, so that no counter is left without an expiry.
 static COUNT: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
-        "local count = redis.call('INCR', KEYS[1])
+        "local count = redis.call('INCRBY', KEYS[1], ARGV[2])
          local left = redis.call('PTTL', KEYS[1])
          if left < 0 then
            redis.call('PEXPIRE', KEYS[1], ARGV[1])
@@ -27,18 +27,24 @@ static UNCOUNT: LazyLock<Script> = LazyLock::new(|| {
 /// The state of a counter in its current window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WindowCount {
-    /// The number of events in the window, including this one.
+    /// The number of events in the window, including the latest.
     pub events: u64,
     /// The time until the window ends and the counter starts again.
     pub resets_in: Duration,
 }
 
 impl Redis {
-    /// Counts an event of `subject` in the counter `name`.
-    pub async fn count(&self, name: &str, subject: &str, window: Duration) -> Result<WindowCount, RedisError> {
+    /// Counts `events` of `subject` in the counter `name`.
+    pub async fn count(
+        &self,
+        name: &str,
+        subject: &str,
+        window: Duration,
+        events: u32,
+    ) -> Result<WindowCount, RedisError> {
         let millis = u64::try_from(window.as_millis()).unwrap_or(u64::MAX);
         let (events, left): (u64, u64) =
-            COUNT.key(key(name, subject)).arg(millis).invoke_async(&mut self.commands()).await?;
+            COUNT.key(key(name, subject)).arg(millis).arg(events).invoke_async(&mut self.commands()).await?;
         Ok(WindowCount { events, resets_in: Duration::from_millis(left) })
     }
 

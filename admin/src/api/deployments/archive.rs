@@ -3,6 +3,8 @@
 //! A task creates the archive while it is sent, and ends when the client stalls. If the archive cannot be completed,
 //! the connection is aborted, so that the client does not take it for complete.
 
+use std::num::NonZeroU32;
+
 use api::deployments::{ArchiveFormat, ArchiveQuery};
 use axum::{
     body::Body,
@@ -15,7 +17,7 @@ use db::{
     permits::{Member, ProjectPermit},
     projects::deployments,
 };
-use domain::{DeploymentId, Timestamp};
+use domain::{DeploymentId, Timestamp, limits::MB};
 use futures_util::{Stream, stream};
 use packs::{ArchiveSink, DownloadFormat, ExportError, UploadedFiles, write_archive};
 use tokio::{
@@ -33,7 +35,7 @@ use crate::{
         Caller, ProjectAccess,
         second_look::{self, AccessSubject},
     },
-    bounds::{AccountPermit, DOWNLOAD_PAUSE, DownloadPermits},
+    bounds::{DOWNLOAD_PAUSE, DownloadPermit, DownloadPermits},
     error::{ApiError, Code},
     extract::{Path, Query},
     metrics,
@@ -48,6 +50,9 @@ const PARTS_AHEAD: usize = 2;
 /// `Basic-Auth`, of which only hashes are stored. Older deployments, made before these files were stored, lack both.
 /// The archive is created while it is sent, so its length is not known in advance, and an interrupted download is
 /// incomplete. The same deployment always produces the same bytes. Downloads do not count as traffic.
+///
+/// A person may download 120 deployments and 20 GB of their files an hour. While the server has as many downloads as it
+/// may and somebody else waits, a slow one, or one of several of a person, is interrupted.
 #[utoipa::path(
     get, path = "/projects/{name}/deployments/{id}/archive", tag = "Deployments",
     params(
@@ -65,8 +70,8 @@ const PARTS_AHEAD: usize = 2;
         "not_found": "the project has no such deployment: it was deleted, or has expired; or the caller may not know of the project",
         "no_files": "the deployment is being uploaded, or its upload failed",
         "files_unavailable": "the store does not answer, or has lost or damaged the deployment's files",
-        "rate_limit_exceeded": "too many deployments of the project's owner were downloaded within an hour, or too many requests sent",
-        "busy": "as many downloads are under way as the server, or the project's owner, may have at a time",
+        "rate_limit_exceeded": "you have downloaded too many deployments, or too many bytes of them, within an hour, or too many requests sent",
+        "busy": "as many downloads are under way as the server, or you, may have at a time",
     }))),
 )]
 pub async fn download(
@@ -80,7 +85,7 @@ pub async fn download(
     let row = deployments::find(&app.db, &project, &id).await?.ok_or_else(no_such_deployment)?;
     require_files(&app, &project, &id).await?;
     let payer = caller.paying_account();
-    app.rate_limits.count(Bucket::Download, &caller.counted_for().payer).await.check()?;
+    count_download(&app, &caller, row.bytes).await?;
     let turn = app.bounds.downloads().acquire(&payer).await?;
     let listing = app.bounds.listing(&payer).await?;
     let (store, read_id) = (app.store.clone(), id.clone());
@@ -109,6 +114,18 @@ pub async fn download(
     Ok((headers, body).into_response())
 }
 
+/// Counts a download of a deployment with `bytes` bytes of files against the caller's rate limits.
+async fn count_download(app: &App, caller: &Caller, bytes: i64) -> Result<(), ApiError> {
+    let person = caller.counted_for().payer;
+    app.rate_limits.count(Bucket::Download, &person).await.check()?;
+    let megabytes = u32::try_from(u64::try_from(bytes).unwrap_or_default().div_ceil(MB)).unwrap_or(u32::MAX);
+    let counted = NonZeroU32::new(megabytes).unwrap_or(NonZeroU32::MIN);
+    app.rate_limits
+        .count_amount(Bucket::DownloadMegabytes, &person, counted)
+        .await
+        .check_or("You have downloaded as many bytes as an hour has; wait as long as Retry-After says, then go on.")
+}
+
 /// The error for a deployment that does not exist or no longer exists.
 fn no_such_deployment() -> ApiError {
     ApiError::new(
@@ -132,7 +149,7 @@ fn stream_archive(
     mut files: UploadedFiles,
     format: ArchiveFormat,
     date: Timestamp,
-    turn: AccountPermit,
+    turn: DownloadPermit,
 ) -> impl Stream<Item = Result<Bytes, DownloadAbortedError>> + Send + use<> {
     let (to, parts) = mpsc::channel(PARTS_AHEAD);
     let (done, is_whole) = oneshot::channel();
@@ -141,13 +158,13 @@ fn stream_archive(
         ArchiveFormat::Zip => DownloadFormat::Zip,
     };
     let longest = DownloadPermits::max_duration(files.bytes());
-    let looks = app.clone();
+    let (looks, progress) = (app.clone(), turn.progress());
     app.tasks.spawn(async move {
-        let _turn = turn;
         let sink = ArchiveSink { to, patience: DOWNLOAD_PAUSE };
         let writing = write_archive(&mut files, form, date.unix_seconds(), &sink);
         let written = tokio::select! {
             written = timeout(longest, writing) => written.unwrap_or(Err(ExportError::Stalled)),
+            () = turn.revoked() => Err(ExportError::Stalled),
             // A caller who loses access during the download receives no more of it.
             _ = second_look::until_revoked(&looks, &caller, AccessSubject::Project(&project)) => Err(ExportError::Gone),
         };
@@ -163,12 +180,13 @@ fn stream_archive(
             }
         }
     });
-    stream::unfold((parts, Some(is_whole)), |(mut parts, is_whole)| async move {
+    stream::unfold((parts, Some(is_whole), progress), |(mut parts, is_whole, progress)| async move {
         if let Some(part) = parts.recv().await {
-            return Some((Ok(part), (parts, is_whole)));
+            progress.record(part.len());
+            return Some((Ok(part), (parts, is_whole, progress)));
         }
         // The archive is complete only if the task says so.
-        is_whole?.await.err().map(|_| (Err(DownloadAbortedError), (parts, None)))
+        is_whole?.await.err().map(|_| (Err(DownloadAbortedError), (parts, None, progress)))
     })
 }
 
