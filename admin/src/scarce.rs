@@ -17,7 +17,6 @@ enum ResourcePayer {
     Client,
     /// A browser's session, within its person's share.
     Session,
-    Project,
     /// The platform: only its own work uses the resource. The reason says what keeps others from exhausting it.
     Platform(&'static str),
 }
@@ -74,7 +73,7 @@ const LIMITED_RESOURCES: &[LimitedResource] = &[
     scarce("bounds/payment_looks.rs", "turns", ResourcePayer::Client, "LOOKS", "CLIENT_LOOKS"),
     scarce("bounds/reports.rs", "accounts", ResourcePayer::Account, "REPORTS", "ACCOUNT_REPORTS"),
     scarce("bounds/reports.rs", "readers", ResourcePayer::Client, "READERS", "CLIENT_READERS"),
-    scarce("bounds/reports.rs", "links", ResourcePayer::Project, "PUBLIC_REPORTS", "PROJECT_REPORTS"),
+    scarce("bounds/reports.rs", "links", ResourcePayer::Account, "PUBLIC_REPORTS", "PAYER_REPORTS"),
     scarce("mail/mod.rs", "sends", ResourcePayer::Account, "CONCURRENT_SENDS", "ACCOUNT_SENDS"),
     scarce("vat/mod.rs", "turns", ResourcePayer::Account, "CALLS", "PERSON_CALLS"),
     scarce(
@@ -107,7 +106,6 @@ impl ResourcePayer {
             Self::Account => Some("PayingAccount"),
             Self::Client => Some("Client"),
             Self::Session => Some("SessionId"),
-            Self::Project => Some("ProjectId"),
             Self::Platform(_) => None,
         }
     }

@@ -1,9 +1,10 @@
 //! Limits on reports on visits, which read days and hours of lists from the database. Each account has a share. Readers
-//! of public links have a share per client and another per project, so that neither a client nor a link starves others.
+//! of public links have a share per client and another per account that pays for the project, so that neither a client nor
+//! somebody's links starve others.
 
 use std::time::Duration;
 
-use domain::{PayingAccount, ProjectId};
+use domain::PayingAccount;
 use fairness::{Client, ShareError, TurnBounds, TurnPermit, TurnQueue};
 
 use super::{AccountPermit, TURN_WAIT, overloaded};
@@ -15,8 +16,9 @@ const ACCOUNT_REPORTS: usize = 2;
 /// Reports of one account that may wait: a page of the console requests half a dozen.
 const ACCOUNT_WAITING: usize = 64;
 const PUBLIC_REPORTS: usize = 4;
-const PROJECT_REPORTS: usize = 1;
-const PROJECT_WAITING: usize = 64;
+/// Concurrent reports through the links of one account's projects.
+const PAYER_REPORTS: usize = 1;
+const PAYER_WAITING: usize = 64;
 /// Reports through public links in progress, including those that wait.
 const READERS: usize = 1_024;
 const CLIENT_READERS: usize = 4;
@@ -29,7 +31,7 @@ const WAITING: usize = 1_024;
 pub struct ReportPermits {
     accounts: TurnQueue<PayingAccount>,
     readers: TurnQueue<Client>,
-    links: TurnQueue<ProjectId>,
+    links: TurnQueue<PayingAccount>,
 }
 
 /// A permit to read a report through a public link.
@@ -37,7 +39,7 @@ pub struct ReportPermits {
 #[must_use = "a turn that is dropped is given back"]
 pub struct LinkReportPermit {
     _reader: TurnPermit<Client>,
-    _link: TurnPermit<ProjectId>,
+    _link: AccountPermit,
 }
 
 impl ReportPermits {
@@ -46,7 +48,7 @@ impl ReportPermits {
         Self {
             accounts: TurnQueue::new(bounds(REPORTS, ACCOUNT_REPORTS, ACCOUNT_WAITING)),
             readers: TurnQueue::new(TurnBounds { total: READERS, share: CLIENT_READERS, waiting: 0, waiting_share: 0 }),
-            links: TurnQueue::new(bounds(PUBLIC_REPORTS, PROJECT_REPORTS, PROJECT_WAITING)),
+            links: TurnQueue::new(bounds(PUBLIC_REPORTS, PAYER_REPORTS, PAYER_WAITING)),
         }
     }
 
@@ -60,11 +62,11 @@ impl ReportPermits {
         self.accounts.take(account, PART_WAIT).await
     }
 
-    /// Waits for a permit of the client to read a report through the link of `project`.
-    pub async fn acquire_for_link(&self, client: Client, project: &ProjectId) -> Result<LinkReportPermit, ApiError> {
+    /// Waits for a permit of the client to read a report through the link of a project for which `payer` pays.
+    pub async fn acquire_for_link(&self, client: Client, payer: &PayingAccount) -> Result<LinkReportPermit, ApiError> {
         // Do not wait for this permit: clients waiting for the link's permit would keep other clients from it.
         let reader = self.readers.try_take(&client).map_err(|_| overloaded())?;
-        let link = self.links.take(project, TURN_WAIT).await.map_err(|_| overloaded())?;
+        let link = self.links.take(payer, TURN_WAIT).await.map_err(|_| overloaded())?;
         Ok(LinkReportPermit { _reader: reader, _link: link })
     }
 }
@@ -73,16 +75,16 @@ impl ReportPermits {
 mod tests {
     use std::net::IpAddr;
 
-    use domain::Clock;
+    use domain::{Clock, UserId};
 
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn neither_a_client_nor_a_link_keeps_others_from_theirs() {
+    async fn neither_a_client_nor_somebodys_links_keep_others_from_theirs() {
         let reports = ReportPermits::new();
         let client = |last: u8| Client::from(IpAddr::from([192, 0, 2, last]));
-        let project = || ProjectId::new(Clock::system().now());
-        let (flooded, other) = (project(), project());
+        let payer = || PayingAccount::from(UserId::new(Clock::system().now()));
+        let (flooded, other) = (payer(), payer());
         let held = reports.acquire_for_link(client(1), &flooded).await.unwrap();
         // Many clients at one link: one reads and the others wait.
         let waiting: Vec<_> = (2..50)
@@ -96,7 +98,7 @@ mod tests {
         // One client at many links.
         let mut greedy = vec![held];
         for _ in 1..PUBLIC_REPORTS {
-            greedy.push(reports.acquire_for_link(client(1), &project()).await.unwrap());
+            greedy.push(reports.acquire_for_link(client(1), &payer()).await.unwrap());
         }
         assert!(reports.acquire_for_link(client(1), &other).await.is_err());
         greedy.pop();

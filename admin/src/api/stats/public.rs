@@ -8,7 +8,7 @@ use db::{
     audit::NewAuditEntry,
     permits::{Admin, Member},
     stats::{
-        public,
+        public::{self, LinkedProject},
         report::{self, DayQuery, EntryResolution, ListKind},
     },
 };
@@ -118,10 +118,12 @@ pub async fn read(
         return Ok(None);
     }
     let now = app.clock.now();
-    let Some((project, readable)) = public::find(&app.db, token, now).await? else { return Ok(None) };
+    let Some(LinkedProject { name: project, readable, payer }) = public::find(&app.db, token, now).await? else {
+        return Ok(None);
+    };
     let span = DaySpan::from_query(None, query.from, query.to, now.as_datetime().date()).map_err(invalid_period)?;
     refresh_traffic(app, readable.project()).await?;
-    let turn = app.bounds.reports().acquire_for_link(client, readable.project()).await?;
+    let turn = app.bounds.reports().acquire_for_link(client, &payer).await?;
     let asked = ReportRequest::from_span(readable, span, now, turn);
     let ReportRequest { readable, range, days, to, .. } = &asked;
     let [pages, referrers, countries] = ViewRankings::LISTS;

@@ -1,6 +1,6 @@
 //! Public links to a project's statistics.
 
-use domain::{ProjectId, ProjectName, Timestamp};
+use domain::{PayingAccount, ProjectId, ProjectName, Timestamp};
 use sqlx::{PgConnection, PgExecutor};
 
 use super::report::StatsPermit;
@@ -56,19 +56,32 @@ pub(crate) async fn disable_for_transfer(conn: &mut PgConnection, project: &Proj
     Ok(gone.rows_affected() == 1)
 }
 
+/// A project as its public link shows it.
+#[derive(Debug)]
+pub struct LinkedProject {
+    /// The name.
+    pub name: ProjectName,
+    /// The permit to read its statistics.
+    pub readable: StatsPermit,
+    /// The account that pays for it.
+    pub payer: PayingAccount,
+}
+
 /// Returns the project whose link has this token. An expired share is not found.
-pub async fn find(
-    db: impl PgExecutor<'_>,
-    token: &str,
-    now: Timestamp,
-) -> Result<Option<(ProjectName, StatsPermit)>, sqlx::Error> {
+pub async fn find(db: impl PgExecutor<'_>, token: &str, now: Timestamp) -> Result<Option<LinkedProject>, sqlx::Error> {
     let row = sqlx::query!(
-        "SELECT p.id, p.name FROM public_stats link JOIN projects p ON p.id = link.project_id
-         WHERE link.token = $1 AND (p.expires_at IS NULL OR p.expires_at > $2)",
+        r#"SELECT p.id, p.name, COALESCE(p.org_id, p.user_id) AS "owner!: ::domain::Account",
+                  (SELECT o.created_by FROM orgs o WHERE o.id = p.org_id) AS "creator?: ::domain::UserId"
+           FROM public_stats link JOIN projects p ON p.id = link.project_id
+           WHERE link.token = $1 AND (p.expires_at IS NULL OR p.expires_at > $2)"#,
         token,
         now,
     )
     .fetch_optional(db)
     .await?;
-    Ok(row.map(|row| (row.name, StatsPermit::by_link(row.id))))
+    Ok(row.map(|row| LinkedProject {
+        name: row.name,
+        readable: StatsPermit::by_link(row.id),
+        payer: PayingAccount::new(row.owner, row.creator),
+    }))
 }
