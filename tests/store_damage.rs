@@ -221,3 +221,26 @@ async fn a_job_finds_and_repairs_by_itself() {
     };
     eventually(BACKGROUND, "the whole check is shown", is_shown).await;
 }
+
+/// A pack that is too large for one step of the job, whose fault was found before the first step and is gone.
+#[tokio::test]
+async fn a_job_clears_the_fault_of_a_pack_that_it_reads_in_steps() {
+    let mut world = World::start().await;
+    let ada = world.user("ada").await;
+    let live = ada.publish("engine", &Site::page("home").file("film.bin", noise(3_000_000))).await;
+    world
+        .sql(
+            "INSERT INTO pack_faults (deployment_id, kind, project_id, paths, found_at)
+             SELECT id, 'data_missing', project_id, 0, now() - interval '1 hour' FROM deployments",
+        )
+        .await;
+    let now = world.sql_text("SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')").await;
+    let round = json!({
+        "began": now, "rate": 1_000_000, "is_live": true, "after": null, "within": [live.id, 2_000_000],
+        "within_since": now, "ended": null, "last_whole": null,
+    });
+    world.sql(&format!("UPDATE job_leases SET cursor = '{round}' WHERE job = 'check the store'")).await;
+    world.restart_admin_later().await;
+    let open = "SELECT count(*) FROM pack_faults WHERE repaired_at IS NULL";
+    eventually(BACKGROUND, "the fault is cleared", async || world.sql_number(open).await == 0).await;
+}

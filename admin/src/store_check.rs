@@ -58,6 +58,9 @@ struct CheckRound {
     after: Option<DeploymentId>,
     /// The unfinished deployment, and the offset in its data at which to continue.
     within: Option<(DeploymentId, u64)>,
+    /// When reading the unfinished deployment began. Absent from rounds of earlier versions.
+    #[serde(default)]
+    within_since: Option<Timestamp>,
     ended: Option<Timestamp>,
     /// When the last complete round ended.
     last_whole: Option<Timestamp>,
@@ -70,20 +73,24 @@ pub async fn check_pack(
     pace: &mut ReadPace,
     is_repairing: bool,
 ) -> anyhow::Result<(u64, Option<PackFinding>)> {
+    let since = app.clock.now();
     let step = app.store.check_whole(id, pace).await?;
-    Ok((step.read, record_outcome(app, id, step.fault, is_repairing).await?))
+    Ok((step.read, record_outcome(app, id, step.fault, Some(since), is_repairing).await?))
 }
 
-/// Records the outcome of a check.
+/// Records the outcome of a check that began at `since`, if that is known.
 async fn record_outcome(
     app: &App,
     id: &DeploymentId,
     fault: Option<PackFault>,
+    since: Option<Timestamp>,
     is_repairing: bool,
 ) -> anyhow::Result<Option<PackFinding>> {
     let now = app.clock.now();
     let Some(fault) = fault else {
-        if pack_faults::mark_repaired(&app.db, id, now).await? {
+        if let Some(since) = since
+            && pack_faults::mark_repaired(&app.db, id, since, now).await?
+        {
             tracing::info!(deployment = %id, "a pack that was lost or damaged is whole again");
         }
         return Ok(None);
@@ -115,7 +122,8 @@ async fn repair(app: &App, id: &DeploymentId) -> anyhow::Result<bool> {
         tracing::error!(deployment = %id, kind = fault.kind.as_str(), "a pack that was taken back is damaged again");
         return Ok(false);
     }
-    pack_faults::mark_repaired(&app.db, id, app.clock.now()).await?;
+    let now = app.clock.now();
+    pack_faults::mark_repaired(&app.db, id, now, now).await?;
     tracing::info!(deployment = %id, "a pack was taken back from the replica");
     Ok(true)
 }
@@ -151,7 +159,16 @@ async fn begin(app: &App, now: Timestamp, days: u64, last_whole: Option<Timestam
     let bytes = u64::try_from(pack_faults::stored_bytes(&app.db).await?).unwrap_or_default();
     let seconds = days * DAY.as_secs() * ROUND_PERCENT / 100;
     let rate = (bytes / seconds).max(LEAST_RATE).min(app.config.store.check_bytes_per_second.0).max(1);
-    Ok(CheckRound { began: now, rate, is_live: true, after: None, within: None, ended: None, last_whole })
+    Ok(CheckRound {
+        began: now,
+        rate,
+        is_live: true,
+        after: None,
+        within: None,
+        within_since: None,
+        ended: None,
+        last_whole,
+    })
 }
 
 async fn steps(app: &App, round: &mut CheckRound, time: Duration) -> anyhow::Result<u64> {
@@ -175,17 +192,18 @@ async fn steps(app: &App, round: &mut CheckRound, time: Duration) -> anyhow::Res
             },
         };
         round.within = Some((id.clone(), from));
+        if from == 0 {
+            round.within_since = Some(app.clock.now());
+        }
         let step = app.store.check(&id, from, left, &mut pace).await?;
         left = left.saturating_sub(step.read.max(1));
         if let Some(next) = step.next {
             round.within = Some((id, next));
             continue;
         }
-        // A step that started within the data has not seen all of it.
-        if step.fault.is_some() || from == 0 {
-            record_outcome(app, &id, step.fault, app.replica.is_some()).await?;
-        }
-        (round.after, round.within) = (Some(id), None);
+        // Only a step without a fault is followed by another, so the last one speaks for all of them.
+        record_outcome(app, &id, step.fault, round.within_since, app.replica.is_some()).await?;
+        (round.after, round.within, round.within_since) = (Some(id), None, None);
         done += 1;
     }
     Ok(done)

@@ -80,12 +80,18 @@ pub async fn record(
     .map(drop)
 }
 
-/// Records that a pack is repaired. Returns whether it had a fault.
-pub async fn mark_repaired(db: impl PgExecutor<'_>, id: &DeploymentId, now: Timestamp) -> Result<bool, sqlx::Error> {
+/// Records that a pack, as it was read from `since` on, is whole. Returns whether it had a fault that was found before.
+pub async fn mark_repaired(
+    db: impl PgExecutor<'_>,
+    id: &DeploymentId,
+    since: Timestamp,
+    now: Timestamp,
+) -> Result<bool, sqlx::Error> {
     let repaired = sqlx::query!(
-        "UPDATE pack_faults SET repaired_at = $2 WHERE deployment_id = $1 AND repaired_at IS NULL",
+        "UPDATE pack_faults SET repaired_at = $2 WHERE deployment_id = $1 AND repaired_at IS NULL AND found_at <= $3",
         id.as_str(),
         now,
+        since,
     )
     .execute(db)
     .await?;
