@@ -309,7 +309,7 @@ pub struct RenewalTimes {
     pub ask_at: Option<Timestamp>,
 }
 
-/// Ends the work on an order, whose name now has this certificate; `live` gives its message and next attempt. Returns
+/// Ends the work on an order, whose name now has this certificate, until the attempt `live`. Returns
 /// false when the lease was lost, in which case the certificate must not be stored.
 pub async fn finish(
     conn: &mut PgConnection,
@@ -321,10 +321,10 @@ pub async fn finish(
 ) -> Result<bool, sqlx::Error> {
     let finished = sqlx::query!(
         "UPDATE certificate_orders
-         SET leased_until = NULL, state = 'live', message = $9,
-             since = CASE WHEN state = 'live' THEN since ELSE $8 END,
+         SET leased_until = NULL, state = $11, message = $9,
+             since = CASE WHEN state = $11 THEN since ELSE $8 END,
              next_attempt_at = CASE WHEN watched_at = $3 THEN $10 ELSE next_attempt_at END,
-             failures = 0, account_id = NULL, order_url = NULL, sealed_key = NULL, is_counted = false,
+             failures = $12, account_id = NULL, order_url = NULL, sealed_key = NULL, is_counted = false,
              forgo_replaces = false, certificate_id = $4, renew_at = $5, due_by = $6, ask_window_at = $7,
              window_starts_at = NULL
          WHERE name = $1 AND turn = $2",
@@ -338,6 +338,8 @@ pub async fn finish(
         now,
         live.message,
         live.at,
+        live.state.as_str(),
+        live.failures,
     )
     .execute(conn)
     .await?;
