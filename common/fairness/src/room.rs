@@ -8,7 +8,10 @@
 use std::{
     collections::VecDeque,
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -44,7 +47,8 @@ pub struct SizedRoom<K: Payer> {
 pub struct RoomPlace<K: Payer> {
     shared: Arc<SharedRoom<K>>,
     key: K,
-    size: u64,
+    /// Changes under the lock of the room's state only.
+    size: AtomicU64,
 }
 
 struct SharedRoom<K: Payer> {
@@ -128,18 +132,33 @@ impl<K: Payer> SizedRoom<K> {
 impl<K: Payer> RoomPlace<K> {
     /// Returns the size of the place.
     pub fn size(&self) -> u64 {
-        self.size
+        self.size.load(Ordering::Relaxed)
+    }
+
+    /// Divides the place: returns one of `size`, or of all of it if it is smaller, and keeps the rest.
+    pub fn split_off(&self, size: u64) -> Self {
+        let state = self.shared.state();
+        let size = size.min(self.size());
+        self.size.store(self.size() - size, Ordering::Relaxed);
+        drop(state);
+        Self { shared: self.shared.clone(), key: self.key.clone(), size: size.into() }
+    }
+
+    /// Gives back what exceeds `size`.
+    pub fn shrink_to(&self, size: u64) {
+        drop(self.split_off(self.size().saturating_sub(size)));
     }
 
     /// Grows the place to `size` if it is smaller, without waiting. If that is refused, nothing changes.
     pub fn grow_to(&mut self, size: u64) -> Result<(), ShareError> {
         let bounds = &self.shared.bounds;
         let size = size.min(bounds.total);
-        let Some(by) = size.checked_sub(self.size).filter(|by| *by > 0) else { return Ok(()) };
+        let own = *self.size.get_mut();
+        let Some(by) = size.checked_sub(own).filter(|by| *by > 0) else { return Ok(()) };
         let mut state = self.shared.state();
         let its = state.keys.get(&self.key).map_or(0, |holdings| holdings.held);
-        let others = state.with_group(&self.key, |of_group| of_group.held).saturating_sub(self.size);
-        if (its > self.size && its + by > bounds.share) || (others > 0 && others + size > bounds.group_share()) {
+        let others = state.with_group(&self.key, |of_group| of_group.held).saturating_sub(own);
+        if (its > own && its + by > bounds.share) || (others > 0 && others + size > bounds.group_share()) {
             return Err(ShareError::Share);
         }
         if state.held + by > bounds.total {
@@ -147,7 +166,7 @@ impl<K: Payer> RoomPlace<K> {
         }
         state.hold(&self.key, by);
         drop(state);
-        self.size = size;
+        *self.size.get_mut() = size;
         Ok(())
     }
 }
@@ -305,7 +324,7 @@ impl<K: Payer> RoomWaiter<'_, K> {
     async fn granted(mut self) -> Result<RoomPlace<K>, ShareError> {
         // The sender stays in the queue for as long as this waiter does, unless a newcomer pushes it out.
         (&mut self.granted).await.map_err(|_| ShareError::Full)?;
-        Ok(RoomPlace { shared: self.shared.clone(), key: self.key.clone(), size: self.size })
+        Ok(RoomPlace { shared: self.shared.clone(), key: self.key.clone(), size: self.size.into() })
     }
 }
 
@@ -323,7 +342,7 @@ impl<K: Payer> Drop for RoomWaiter<'_, K> {
 
 impl<K: Payer> Drop for RoomPlace<K> {
     fn drop(&mut self) {
-        self.shared.state().give_back(&self.key, self.size, &self.shared.bounds);
+        self.shared.state().give_back(&self.key, self.size(), &self.shared.bounds);
     }
 }
 
@@ -335,7 +354,7 @@ impl<K: Payer> fmt::Debug for SizedRoom<K> {
 
 impl<K: Payer + fmt::Debug> fmt::Debug for RoomPlace<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Place").field("key", &self.key).field("size", &self.size).finish_non_exhaustive()
+        f.debug_struct("Place").field("key", &self.key).field("size", &self.size()).finish_non_exhaustive()
     }
 }
 

@@ -36,6 +36,32 @@ async fn a_place_is_waited_for_and_given_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_parts_of_a_place_are_given_back_each() {
+    let room = room();
+    let mut first = room.take(&"a", 6, PATIENCE).await.unwrap();
+    let part = first.split_off(2);
+    assert_eq!((room.held(), first.size(), part.size()), (6, 4, 2));
+    first.shrink_to(9);
+    first.shrink_to(3);
+    assert_eq!((room.held(), first.size()), (5, 3));
+    assert_eq!(first.grow_to(5), Err(ShareError::Share), "its key has the other part as well");
+    drop(part);
+    assert_eq!((room.held(), first.grow_to(5), first.size()), (3, Ok(()), 5));
+    // What is given back goes to those who wait.
+    let mut waiting = Box::pin(room.take(&"b", 6, PATIENCE));
+    assert!(waits(&mut waiting));
+    first.shrink_to(4);
+    let waiting = waiting.await.unwrap();
+    let all = first.split_off(100);
+    assert_eq!((first.size(), all.size(), room.held()), (0, 4, 10));
+    drop((first, waiting));
+    assert_eq!(room.held(), 4);
+    drop(all);
+    assert_eq!(room.held(), 0);
+    assert!(room.shared.state().keys.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_key_has_its_share_or_one_thing_and_holds_up_nobody() {
     let room = room();
     let first = room.take(&"a", 5, PATIENCE).await.unwrap();
