@@ -99,7 +99,8 @@ fn read_text<'b>(bytes: &'b [u8], most: usize, warnings: &mut RuleWarnings) -> C
     let Some(counted) = bytes.get(..most).filter(|_| bytes.len() > most) else {
         return String::from_utf8_lossy(bytes);
     };
-    let whole_lines = counted.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+    let line_end = if bytes.contains(&b'\n') { b'\n' } else { b'\r' };
+    let whole_lines = counted.iter().rposition(|&byte| byte == line_end).map_or(0, |end| end + 1);
     warnings.add_for_file(format_args!(
         "only the first {} count; the lines after them were left out",
         domain::size(most as u64)
@@ -174,6 +175,20 @@ impl RuleWarnings {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_file_is_cut_at_its_last_line_end_whatever_that_is() {
+        for end in ["\n", "\r\n", "\r"] {
+            let line = format!("/old /new{end}");
+            let text = line.repeat(100);
+            let mut warnings = RuleWarnings::new(REDIRECTS_FILE);
+            let read = read_text(text.as_bytes(), line.len() * 10 + 5, &mut warnings);
+            assert_eq!(read, line.repeat(10), "{end:?}");
+            assert_eq!((lines(&read, &mut warnings).len(), warnings.into_vec().len()), (10, 1), "{end:?}");
+        }
+        let mut warnings = RuleWarnings::new(REDIRECTS_FILE);
+        assert_eq!(read_text(b"/old /new/very/far", 12, &mut warnings), "", "half of a line is no rule");
+    }
 
     #[test]
     fn files_that_were_meant_for_rules_are_known() {
