@@ -109,7 +109,7 @@ pub fn describe() {
     );
     describe_counter!(
         "svc_platform_failed_total",
-        "Requests that an admin did not answer: it was `unreached`, the connection `ended`, the answer was `late`, or the admin `hung`."
+        "Requests that an admin did not answer: it was `unreached`, the connection `ended`, the answer was `late`, the admin was `silent` at a health check while another answers, or it `hung`."
     );
     describe_counter!(
         "svc_platform_asked_again_total",

@@ -21,6 +21,8 @@ pub(super) enum PlatformFailure {
     Busy,
     /// The request's body did not arrive in time.
     Late,
+    /// The request's body broke off, mostly because the client has left.
+    BrokenOff,
 }
 
 #[derive(Debug, Clone)]
@@ -60,6 +62,10 @@ impl AnswerContext {
                 StatusCode::SERVICE_UNAVAILABLE,
                 r#"{"error":{"code":"busy","message":"Too many requests are under way; try again in a moment."}}"#,
             ),
+            PlatformFailure::BrokenOff => json(
+                StatusCode::BAD_REQUEST,
+                r#"{"error":{"code":"invalid_request","message":"The request's body broke off."}}"#,
+            ),
             PlatformFailure::Late if self.wants_page => {
                 pages::page(StatusCode::REQUEST_TIMEOUT, "Too slow", "The request did not arrive in time.")
             }
@@ -77,7 +83,7 @@ impl AnswerContext {
                 headers.insert(header::RETRY_AFTER, limits::PLATFORM_RETRY_AFTER.as_secs().into());
             }
             // The rest of the body must not be read as the next request.
-            PlatformFailure::Late => {
+            PlatformFailure::Late | PlatformFailure::BrokenOff => {
                 headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
         }
@@ -120,6 +126,7 @@ mod tests {
             ("/me", PlatformFailure::Unanswered, 502),
             ("/me", PlatformFailure::Busy, 503),
             ("/me", PlatformFailure::Late, 408),
+            ("/me", PlatformFailure::BrokenOff, 400),
             ("/health", PlatformFailure::NoAdmin, 503),
             ("/api/health", PlatformFailure::Busy, 503),
         ] {
@@ -131,7 +138,8 @@ mod tests {
                 assert_eq!(response.status().as_u16(), status, "{path} {failure:?}");
                 assert_eq!(response.headers().get(X_REQUEST_ID), Some(&id), "{path} {failure:?}");
                 let is_page = response.headers()[header::CONTENT_TYPE].as_bytes().starts_with(b"text/html");
-                assert_eq!(is_page, accept == "text/html" && path == "/me", "{path} {failure:?}");
+                let has_page = path == "/me" && failure != PlatformFailure::BrokenOff;
+                assert_eq!(is_page, accept == "text/html" && has_page, "{path} {failure:?}");
             }
         }
     }

@@ -34,6 +34,9 @@ pub(super) enum AttemptFailure {
     /// The connection ended before a response started.
     Ended,
     Late,
+    /// The admin has not answered a health check, and another one can answer the request.
+    Silent,
+    /// The admin counts as hung.
     Hung,
 }
 
@@ -43,6 +46,7 @@ impl AttemptFailure {
             Self::Unreached => "unreached",
             Self::Ended => "ended",
             Self::Late => "late",
+            Self::Silent => "silent",
             Self::Hung => "hung",
         }
     }
@@ -108,6 +112,11 @@ mod tests {
     async fn an_attempt_is_over_when_the_admin_that_was_asked_hangs() {
         let admins = AdminPool::new(AdminUpstreams::parse(&["10.0.0.1:1".to_owned()]).unwrap());
         let admin = admins.choose(&[]).unwrap();
+        let attempt = AdminAttempt::new(admin.clone());
+        admin.set_state(AdminState::Silent);
+        attempt.asked.cancel();
+        assert!(attempt.silent(true).now_or_never().is_some() && attempt.finished().now_or_never().is_none());
+        assert_eq!(AttemptFailure::Silent.label(), "silent", "one unanswered check is not a hung admin");
         let attempt = AdminAttempt::new(admin.clone());
         admin.set_state(AdminState::Hung);
         // A cached response needs no admin.

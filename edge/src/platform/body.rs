@@ -86,8 +86,8 @@ where
                         memory.grow(data.len() as u64).await?;
                         first.extend_from_slice(data);
                     }
-                    // The client is disconnected, so the error does not reach it.
-                    Some(Err(_)) => return Err(PlatformFailure::Late),
+                    // Mostly a client that is disconnected, whom the error does not reach.
+                    Some(Err(_)) => return Err(PlatformFailure::BrokenOff),
                     None => return Ok(true),
                 }
             }
@@ -297,6 +297,13 @@ mod tests {
         takes.wants_body.cancel();
         assert_eq!(body.collect().await.unwrap().to_bytes(), large);
         assert!(shared.has_left());
+    }
+
+    #[tokio::test]
+    async fn a_body_that_breaks_off_is_not_a_slow_one() {
+        let frames = [Ok(Frame::data(Bytes::from_static(b"{"))), Err(std::io::Error::other("reset"))];
+        let read = BufferedBody::read(StreamBody::new(stream::iter(frames)), &mut memory(u64::MAX)).await;
+        assert_eq!(read.err(), Some(PlatformFailure::BrokenOff));
     }
 
     #[tokio::test(start_paused = true)]

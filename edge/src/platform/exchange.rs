@@ -147,7 +147,7 @@ impl AdminExchanges {
         let is_untouched = match why {
             AttemptFailure::Unreached => true,
             AttemptFailure::Ended => attempt.admin.is_leaving(),
-            AttemptFailure::Late | AttemptFailure::Hung => false,
+            AttemptFailure::Late | AttemptFailure::Silent | AttemptFailure::Hung => false,
         };
         // A request that only reads has no effect to lose.
         let is_lost = !is_untouched && !head.method.is_safe();
@@ -202,7 +202,7 @@ impl AdminExchanges {
             answered = sender.send_request(request) => answered,
             () = attempt.silent(can_be_asked_again) => {
                 attempt.given_up.cancel();
-                return ExchangeOutcome::Failure(AttemptFailure::Hung);
+                return ExchangeOutcome::Failure(AttemptFailure::Silent);
             }
             () = sleep_until(deadline), if is_health => {
                 attempt.given_up.cancel();
