@@ -71,6 +71,7 @@ use self::{
     error::ApiError,
     formats::{CompletionApi, messages},
     meter::{AdmittedCompletion, MaxUsage, UsageMeter},
+    models::ServedModels,
     plain_answers::{json_response, options, without_body},
     request::CompletionRequest,
     request_body::{BodyReader, ReadBody},
@@ -281,14 +282,14 @@ impl Gateway {
             GatewayRoute::CountTokens => {
                 let key = self.authenticate(authentication::bearer_secret(&head.headers)?, client).await?;
                 let asks = settings.request_limits(&key);
-                let body = self.read_body(head, body, &asks, account, &key).await?;
+                let body = self.read_body(CompletionApi::Messages, head, body, &asks, account, &key).await?;
                 self.count_tokens(body, &asks, &key, settings).await
             }
             GatewayRoute::Completions(api) => {
                 let key = self.authenticate(authentication::bearer_secret(&head.headers)?, client).await?;
                 let asks = settings.request_limits(&key);
                 let once = IdempotencyHeaders::from_headers(&head.headers)?;
-                let body = self.read_body(head, body, &asks, account, &key).await?;
+                let body = self.read_body(api, head, body, &asks, account, &key).await?;
                 if let Some(once) = once {
                     let path = &paths::canonical(sent);
                     let asked = IdempotentRequest { once, account: &key.payer, path, body: &body.bytes, request_id };
@@ -305,6 +306,7 @@ impl Gateway {
 
     async fn read_body<B>(
         &self,
+        api: CompletionApi,
         head: &Parts,
         body: &mut B,
         asks: &RequestLimits,
@@ -314,7 +316,8 @@ impl Gateway {
     where
         B: http_body::Body<Data = Bytes> + Unpin,
     {
-        let reader = BodyReader { asks, connection, room: &self.state.requests, account: &key.payer };
+        let (room, copies) = (&self.state.requests, api.body_copies());
+        let reader = BodyReader { asks, connection, room, account: &key.payer, copies };
         reader.read(&head.headers, body).await
     }
 
@@ -324,9 +327,9 @@ impl Gateway {
         body: ReadBody,
         asks: &RequestLimits,
         key: &Arc<GatewayKey>,
-        settings: &GatewaySettings,
+        settings: &Arc<GatewaySettings>,
     ) -> Result<Response<GatewayBody>, ApiError> {
-        let request = messages::count_tokens(body, &settings.models, asks)?;
+        let request = read_request(body, asks, settings, messages::count_tokens).await?;
         let (allowance, model) = (settings.allowance(key), &request.model.model);
         let admitted =
             self.state.meter.admit(key, allowance, model, MaxUsage { prompt: 0, completion: 0, images: 0 }, 0).await;
@@ -400,11 +403,20 @@ async fn validate_request(
     asks: &RequestLimits,
     settings: &Arc<GatewaySettings>,
 ) -> Result<CompletionRequest, ApiError> {
+    read_request(body, asks, settings, move |body, models, asks| api.read(body, models, asks)).await
+}
+
+async fn read_request(
+    body: ReadBody,
+    asks: &RequestLimits,
+    settings: &Arc<GatewaySettings>,
+    read: impl FnOnce(ReadBody, &ServedModels, &RequestLimits) -> Result<CompletionRequest, ApiError> + Send + 'static,
+) -> Result<CompletionRequest, ApiError> {
     if body.bytes.len() < limits::JUDGED_APART_BYTES {
-        return api.read(body, &settings.models, asks);
+        return read(body, &settings.models, asks);
     }
     let (asks, settings) = (asks.clone(), settings.clone());
-    let judging = tokio::task::spawn_blocking(move || api.read(body, &settings.models, &asks));
+    let judging = tokio::task::spawn_blocking(move || read(body, &settings.models, &asks));
     // Fails when the runtime stops.
     judging.await.unwrap_or_else(|_| Err(ApiError::busy()))
 }

@@ -1,7 +1,9 @@
 //! Reads request bodies within bounds.
 //!
-//! A body is held once; the provider's request consists of slices of it. Bodies of up to [`limits::SMALL_BODY_BYTES`]
-//! are charged to the connection. A larger one waits for a place in a shared room, with a bound per account.
+//! A body is held once; the provider's request consists of slices of it. A body in a format that is translated is
+//! charged with the memory of its translation as well, of which the unused part is given back afterwards. Bodies of up
+//! to [`limits::SMALL_BODY_BYTES`] are charged to the connection. A larger one waits for a place in a shared room, with
+//! a bound per account.
 
 mod coding;
 
@@ -35,6 +37,27 @@ impl ReadBody {
         Self { bytes: self.bytes.clone(), place: self.place.clone(), _grant: None }
     }
 
+    /// Replaces the bytes with their translation. Each keeps its part of the memory for both, and the rest is given back.
+    pub(super) fn translated_to(mut self, chat: Vec<u8>) -> Result<Self, ApiError> {
+        let (old, needed) = (self.bytes.len() as u64, chat.capacity() as u64);
+        let Some(place) = &self.place else {
+            self.bytes = chat.into();
+            return Ok(self);
+        };
+        // A body with fewer copies than it takes has the whole room, beyond which nothing is counted.
+        let is_alone = place.size() < old * limits::TRANSLATED_BODY_COPIES;
+        let spare = place.size().saturating_sub(if is_alone { 0 } else { old });
+        let mut part = place.split_off(spare);
+        if part.grow_to(needed).is_err() && !is_alone {
+            metrics::exhausted();
+            return Err(ApiError::no_memory());
+        }
+        part.shrink_to(needed);
+        let part = Arc::new(part);
+        let bytes = Bytes::from_owner(LargeBody { bytes: chat, _place: part.clone() });
+        Ok(Self { bytes, place: Some(part), _grant: self._grant })
+    }
+
     /// Replaces the bytes with a rewritten request under the same grant, and releases the original bytes.
     pub(super) fn replaced_by(mut self, bytes: Vec<u8>) -> Self {
         self.bytes = match &self.place {
@@ -59,6 +82,8 @@ pub(super) struct BodyReader<'r> {
     /// The room for large bodies, and the account whose part is used.
     pub(super) room: &'r SizedRoom<PayingAccount>,
     pub(super) account: &'r PayingAccount,
+    /// How many times its bytes reading a body takes in memory.
+    pub(super) copies: u64,
 }
 
 /// A large body with its memory grant.
@@ -166,7 +191,7 @@ struct BodyReservation<'r> {
     reader: &'r BodyReader<'r>,
     grant: Option<ByteGrant>,
     place: Option<RoomPlace<PayingAccount>>,
-    /// The body size in bytes that the reservation covers.
+    /// The body size in bytes that the reservation covers, as often as the reader's `copies`.
     allowed: usize,
     /// The decoder's memory in bytes, in addition to the body.
     beside: u64,
@@ -182,7 +207,7 @@ impl<'r> BodyReservation<'r> {
         // The decoded size of an encoded body, and the size of one without a length, are unknown.
         let expected = said.filter(|_| coding == ContentCoding::Identity).unwrap_or(small.min(most));
         if expected <= small {
-            let Ok(grant) = reader.connection.take(expected, limits::BODY_PATIENCE).await else {
+            let Ok(grant) = reader.connection.take(expected * reader.copies, limits::BODY_PATIENCE).await else {
                 metrics::exhausted();
                 return Err(ApiError::no_memory());
             };
@@ -207,8 +232,9 @@ impl<'r> BodyReservation<'r> {
         let wanted = (2 * bytes as u64).min(most);
         let Some(place) = &mut self.place else { return self.take_place(wanted).await };
         // The memory already held blocks others, so do not wait for more.
-        let grown = place.grow_to(wanted + self.beside).map(|()| wanted);
-        let grown = grown.or_else(|_| place.grow_to(bytes as u64 + self.beside).map(|()| bytes as u64));
+        let copies = self.reader.copies;
+        let grown = place.grow_to(wanted * copies + self.beside).map(|()| wanted);
+        let grown = grown.or_else(|_| place.grow_to(bytes as u64 * copies + self.beside).map(|()| bytes as u64));
         let Ok(grown) = grown else {
             metrics::exhausted();
             return Err(ApiError::no_memory());
@@ -218,8 +244,8 @@ impl<'r> BodyReservation<'r> {
     }
 
     async fn take_place(&mut self, bytes: u64) -> Result<(), ApiError> {
-        let BodyReader { room, account, .. } = self.reader;
-        let Ok(place) = room.take(account, bytes + self.beside, limits::BODY_ROOM_WAIT).await else {
+        let BodyReader { room, account, copies, .. } = self.reader;
+        let Ok(place) = room.take(account, bytes * copies + self.beside, limits::BODY_ROOM_WAIT).await else {
             metrics::exhausted();
             return Err(ApiError::no_memory());
         };

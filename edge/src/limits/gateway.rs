@@ -8,6 +8,13 @@ pub(crate) const SMALL_BODY_BYTES: usize = 64 * 1024;
 pub(crate) const COMPLETION_BODY: Duration = Duration::from_secs(30);
 /// Minimum bytes per second of a body beyond [`SMALL_BODY_BYTES`], as for an upload.
 pub(crate) const BODY_BYTES_PER_SECOND: u64 = 16 * 1024;
+/// Times its bytes that reading a request in a translated format is charged with: the body, its translation, and the
+/// message that is being translated. The worst bodies, of very many small elements, take twice as much.
+pub(crate) const TRANSLATED_BODY_COPIES: u64 = 3;
+/// Tools of a request in a translated format. Providers have much lower maxima: `OpenAI` documents 128.
+pub(crate) const TRANSLATED_TOOLS: usize = 1_024;
+/// Stop sequences of a request in a translated format. Providers have much lower maxima: `OpenAI` documents 4.
+pub(crate) const STOP_SEQUENCES: usize = 1_024;
 /// Maximum wait of a large body for memory.
 pub(crate) const BODY_ROOM_WAIT: Duration = Duration::from_secs(10);
 /// Large bodies waiting for memory.

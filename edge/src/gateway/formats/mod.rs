@@ -64,7 +64,7 @@ impl CompletionApi {
                 let (chat, context) = responses::to_chat(&body.bytes)?;
                 let own = native::native_body(self, &body.bytes, models, asks);
                 let chat_bytes = chat.len();
-                let request = request::validate_chat(body.replaced_by(chat), models, asks, responses::HINTS)
+                let request = request::validate_chat(body.translated_to(chat)?, models, asks, responses::HINTS)
                     .map_err(|error| error.rename_param(|param| context.request_param(param)))?;
                 let format = ClientFormat::Responses(Box::new(context));
                 Ok(native::pass_native(self, own, chat_bytes, format, request))
@@ -73,11 +73,19 @@ impl CompletionApi {
                 let (chat, context) = messages::to_chat(&body.bytes)?;
                 let own = native::native_body(self, &body.bytes, models, asks);
                 let chat_bytes = chat.len();
-                let request = request::validate_chat(body.replaced_by(chat), models, asks, messages::HINTS)
+                let request = request::validate_chat(body.translated_to(chat)?, models, asks, messages::HINTS)
                     .map_err(|error| context.rewrite_error(error))?;
                 let format = ClientFormat::Messages(Box::new(context));
                 Ok(native::pass_native(self, own, chat_bytes, format, request))
             }
+        }
+    }
+
+    /// Returns how many times its bytes reading a body takes in memory.
+    pub(super) fn body_copies(self) -> u64 {
+        match self {
+            Self::Chat | Self::Text | Self::Embeddings => 1,
+            Self::Responses | Self::Messages => limits::TRANSLATED_BODY_COPIES,
         }
     }
 
@@ -322,3 +330,6 @@ impl<E: TranslateEvents> EventTranslation<E> {
         Ok(value)
     }
 }
+
+#[cfg(test)]
+mod tests;

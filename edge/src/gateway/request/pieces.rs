@@ -49,6 +49,19 @@ pub(in crate::gateway) struct PieceWriter<'b> {
     run: Option<(usize, usize)>,
 }
 
+/// Bytes that differ from a large body. They hold the body, and with it the memory that it was granted: without any
+/// shared piece, nothing else would.
+struct CopiedPiece {
+    bytes: Vec<u8>,
+    _body: Bytes,
+}
+
+impl AsRef<[u8]> for CopiedPiece {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
 impl<'b> PieceWriter<'b> {
     pub(in crate::gateway) fn new(body: &'b Bytes) -> Self {
         let is_small = body.len() <= limits::SMALL_BODY_BYTES;
@@ -96,9 +109,12 @@ impl<'b> PieceWriter<'b> {
             self.done.push(body.slice(tail));
         }
         if !self.last.is_empty() {
-            let last = std::mem::take(&mut self.last);
-            self.done_bytes += last.len();
-            self.done.push(last.into());
+            let bytes = std::mem::take(&mut self.last);
+            self.done_bytes += bytes.len();
+            self.done.push(match self.shared {
+                Some(body) => Bytes::from_owner(CopiedPiece { bytes, _body: body.clone() }),
+                None => bytes.into(),
+            });
         }
     }
 }
@@ -162,6 +178,18 @@ mod tests {
         let is_shared = |piece: &Bytes| body.as_ptr_range().contains(&piece.as_ptr());
         let shared: Vec<_> = pieces.iter().map(|piece| (piece.len(), is_shared(piece))).collect();
         assert_eq!(shared, [(11, false), (800_000, true), (10_000, false), (10_000, true)]);
+    }
+
+    #[test]
+    fn what_was_copied_holds_the_body_and_its_memory() {
+        let body = Bytes::from(vec![b'x'; limits::SMALL_BODY_BYTES + 1]);
+        let mut writer = PieceWriter::new(&body);
+        writer.extend_from_slice(b"something else altogether");
+        let pieces = writer.finish();
+        assert_eq!(pieces.joined(), "something else altogether");
+        assert!(!body.is_unique());
+        drop(pieces);
+        assert!(body.is_unique());
     }
 
     #[test]

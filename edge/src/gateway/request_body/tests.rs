@@ -22,6 +22,7 @@ struct Setting {
     room: SizedRoom<PayingAccount>,
     account: PayingAccount,
     asks: RequestLimits,
+    copies: u64,
 }
 
 impl Setting {
@@ -36,6 +37,7 @@ impl Setting {
             room,
             account: "usr_0000000000000000001a".parse::<domain::UserId>().unwrap().into(),
             asks,
+            copies: 1,
         }
     }
 
@@ -53,7 +55,7 @@ impl Setting {
     {
         let Self { asks, connection, room, account, .. } = self;
         let headers = coding.iter().map(|coding| (header::CONTENT_ENCODING, coding.parse().unwrap())).collect();
-        BodyReader { asks, connection, room, account }.read(&headers, body).await
+        BodyReader { asks, connection, room, account, copies: self.copies }.read(&headers, body).await
     }
 
     async fn status(&self, body: &[u8], coding: Option<&'static str>) -> StatusCode {
@@ -158,6 +160,45 @@ async fn a_large_body_is_held_once_with_its_bytes() {
     drop(read);
     let read = setting.read(&mut in_pieces(&body[..limits::SMALL_BODY_BYTES], 1), None).await.unwrap();
     assert_eq!((read.bytes.len() as u64, setting.held()), (SMALL, (SMALL, 0)));
+}
+
+#[tokio::test]
+async fn a_body_that_is_translated_is_charged_with_its_translation() {
+    let setting = Setting { copies: 3, ..Setting::large() };
+    let body = Bytes::from(vec![b'x'; 5_000_000]);
+    let read = setting.read(&mut Full::new(body.clone()), None).await.unwrap();
+    assert_eq!(setting.held(), (0, 15_000_000));
+    // Each has its own part, and the rest is given back.
+    let original = read.bytes.clone();
+    let chat = read.translated_to(vec![b'x'; 6_000_000]).unwrap();
+    assert_eq!(setting.held(), (0, 11_000_000));
+    drop(original);
+    assert_eq!(setting.held(), (0, 6_000_000));
+    drop(chat);
+    assert_eq!(setting.held(), (0, 0));
+    // A translation that needs more takes it, or is refused.
+    let read = setting.read(&mut Full::new(body.clone()), None).await.unwrap();
+    let chat = read.translated_to(vec![b'x'; 12_000_000]).unwrap();
+    assert_eq!(setting.held(), (0, 12_000_000));
+    drop(chat);
+    let other = setting.read(&mut Full::new(body.clone()), None).await.unwrap();
+    let read = setting.read(&mut Full::new(body), None).await.unwrap();
+    let refused = read.translated_to(vec![b'x'; 30_000_000]).err().unwrap();
+    assert_eq!((refused.status(), setting.held()), (StatusCode::SERVICE_UNAVAILABLE, (0, 15_000_000)));
+    drop(other);
+    // A body that has the room alone is read whatever it needs.
+    let small = Setting { copies: 3, ..Setting::new(RequestLimits::default().with_body(MOST as u64), 6_000_000) };
+    let read = small.read(&mut Full::new(Bytes::from(vec![b'x'; 5_000_000])), None).await.unwrap();
+    assert_eq!(small.held(), (0, 6_000_000));
+    let chat = read.translated_to(vec![b'x'; 7_000_000]).unwrap();
+    assert_eq!(small.held(), (0, 6_000_000));
+    drop(chat);
+    assert_eq!(small.held(), (0, 0));
+    // A small one is charged to its connection.
+    let read = setting.read(&mut Full::new(Bytes::from_static(b"{}")), None).await.unwrap();
+    assert_eq!(setting.held(), (6, 0));
+    drop(read);
+    assert_eq!(setting.held(), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,12 +7,9 @@ use serde_json::value::RawValue;
 
 use super::text::{ChatText, JsonString};
 
-/// The body. Fields that the client's request lacks are omitted.
+/// The body's fields beside the model and the messages. Fields that the client's request lacks are omitted.
 #[derive(Debug, Default, Serialize)]
 pub(in super::super) struct ChatBody<'b> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(in super::super) model: Option<&'b RawValue>,
-    pub(in super::super) messages: Vec<ChatMessage<'b>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(in super::super) tools: Vec<ChatTool<'b>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,8 +71,13 @@ pub(in super::super) enum MessageContent<'b> {
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(in super::super) enum ChatPart<'b> {
-    Text { text: ChatText<'b> },
-    ImageUrl { image_url: ImageContent<'b> },
+    Text {
+        text: ChatText<'b>,
+    },
+    /// Boxed, as most of many parts are texts.
+    ImageUrl {
+        image_url: Box<ImageContent<'b>>,
+    },
 }
 
 #[derive(Debug, Serialize)]

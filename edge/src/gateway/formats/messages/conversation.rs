@@ -9,10 +9,10 @@ use serde_json::value::RawValue;
 
 use super::{
     super::chat::{
-        AssistantToolCall, CallArguments, ChatMessage, ChatPart, ChatText, ImageContent, ImageUrl, JsonString,
-        MessageContent,
+        AssistantToolCall, CallArguments, ChatMessage, ChatPart, ChatText, ChatWriter, ImageContent, ImageUrl,
+        JsonString, MessageContent,
     },
-    parse,
+    for_each, parse,
     request::{self, BlockSource, DecodedStr, InputBlock, InputTool},
 };
 use crate::{gateway::error::ApiError, limits};
@@ -24,7 +24,7 @@ const BETWEEN: &str = "\n\n";
 
 pub(super) struct ChatConversation<'a> {
     system: Vec<ChatText<'a>>,
-    messages: Vec<ChatMessage<'a>>,
+    messages: ChatWriter<'a>,
     has_answered: bool,
     changes: ToolChanges<'a>,
     /// The path of the first image.
@@ -52,10 +52,10 @@ struct ContentParts<'a>(Vec<ChatPart<'a>>, Option<String>);
 
 impl<'a> ChatConversation<'a> {
     /// Starts from the field `system`: a string, or text blocks.
-    pub(super) fn new(system: Option<&'a RawValue>) -> Result<Self, ApiError> {
+    pub(super) fn new(messages: ChatWriter<'a>, system: Option<&'a RawValue>) -> Result<Self, ApiError> {
         let mut conversation = Self {
             system: Vec::new(),
-            messages: Vec::new(),
+            messages,
             has_answered: false,
             changes: ToolChanges::default(),
             first_image: None,
@@ -80,10 +80,10 @@ impl<'a> ChatConversation<'a> {
     }
 
     /// Returns the messages, starting with the system prompt, and the changes to tools.
-    pub(super) fn into_messages(self) -> (Vec<ChatMessage<'a>>, ToolChanges<'a>) {
+    pub(super) fn into_messages(self) -> (ChatWriter<'a>, ToolChanges<'a>) {
         let Self { system, mut messages, changes, .. } = self;
         if !system.is_empty() {
-            messages.insert(0, ChatMessage::new("system", MessageContent::Text(join_texts(system))));
+            messages.insert_first(&ChatMessage::new("system", MessageContent::Text(join_texts(system))));
         }
         (messages, changes)
     }
@@ -104,45 +104,53 @@ impl<'a> ChatConversation<'a> {
     fn system_texts(&mut self, content: &'a RawValue, place: &str) -> Result<Vec<ChatText<'a>>, ApiError> {
         let is_for_model = |text: &JsonString<'_>| !text.escaped().starts_with(BILLING);
         let mut texts = Vec::new();
-        for (index, block) in parse_blocks(content, place)?.into_iter().enumerate() {
+        for_each_block(content, place, |index, block| {
             match &*block.kind {
-                "text" => texts.extend(Some(block_text(&block, place, index)?).filter(|text| is_for_model(text))),
-                "tool_addition" | "tool_removal" => self.change_tools(block),
+                "text" => {
+                    let text = Some(block_text(&block, place, index)?).filter(|text| is_for_model(text));
+                    texts.extend(text.map(ChatText::AsSent));
+                }
+                "tool_addition" | "tool_removal" => self.change_tools(block)?,
                 _ => return Err(unsupported_block(&block, place, index)),
             }
-        }
-        Ok(texts.into_iter().map(ChatText::AsSent).collect())
+            Ok(())
+        })?;
+        Ok(texts)
     }
 
-    fn change_tools(&mut self, block: InputBlock<'a>) {
+    fn change_tools(&mut self, block: InputBlock<'a>) -> Result<(), ApiError> {
         let is_added = block.kind == "tool_addition";
-        let Some(change) = block.tool else { return };
+        let Some(change) = block.tool else { return Ok(()) };
         let name =
             change.name.or_else(|| change.definition.as_ref()?.name.as_ref().map(|name| DecodedStr(name.0.clone())));
         if let Some(name) = name {
             self.changes.named.insert(name.0.into_owned(), is_added);
         }
+        if self.changes.defined.len() >= limits::TRANSLATED_TOOLS {
+            return Err(too_many_tools());
+        }
         self.changes.defined.extend(change.definition.map(|definition| *definition).filter(|_| is_added));
+        Ok(())
     }
 
     fn add_user(&mut self, content: &'a RawValue, place: &str) -> Result<(), ApiError> {
         let (mut said, mut shown) = (ContentParts::default(), ContentParts::default());
-        let blocks = parse_blocks(content, place)?;
-        let mut is_silent = !blocks.is_empty();
-        for (index, block) in blocks.into_iter().enumerate() {
+        let (mut is_empty, mut is_silent) = (true, true);
+        for_each_block(content, place, |index, block| {
+            is_empty = false;
             match &*block.kind {
-                "tool_result" => self.add_result(&block, &mut shown, &format!("{place}.{index}"))?,
+                "tool_result" => self.add_result(&block, &mut shown, &format!("{place}.{index}")),
                 "tool_addition" | "tool_removal" => self.change_tools(block),
                 _ => {
                     is_silent = false;
-                    said.add(&block, place, index)?;
+                    said.add(&block, place, index)
                 }
             }
-        }
+        })?;
         shown.0.append(&mut said.0);
         self.first_image = self.first_image.take().or(shown.1.take()).or(said.1.take());
         // Results alone are messages already.
-        if !is_silent || !shown.0.is_empty() {
+        if is_empty || !is_silent || !shown.0.is_empty() {
             self.messages.push(ChatMessage::new("user", shown.into_content()));
         }
         Ok(())
@@ -159,7 +167,7 @@ impl<'a> ChatConversation<'a> {
         let mut parts = ContentParts::default();
         if let Some(content) = block.content {
             let place = format!("{place}.content");
-            for (index, block) in parse_blocks(content, &place)?.into_iter().enumerate() {
+            for_each_block(content, &place, |index, block| {
                 match (&*block.kind, &block.tool_name) {
                     ("tool_reference", Some(name)) => {
                         parts.push(format!("The tool `{}` is available now.", &**name).into());
@@ -167,7 +175,8 @@ impl<'a> ChatConversation<'a> {
                     }
                     _ => parts.add(&block, &place, index)?,
                 }
-            }
+                Ok(())
+            })?;
         }
         shown.1 = shown.1.take().or(parts.1.take());
         let is_image = |part: &ChatPart<'_>| matches!(part, ChatPart::ImageUrl { .. });
@@ -193,7 +202,7 @@ impl<'a> ChatConversation<'a> {
     fn add_assistant(&mut self, content: &'a RawValue, place: &str) -> Result<(), ApiError> {
         self.has_answered = true;
         let (mut texts, mut thoughts, mut tool_calls) = (Vec::new(), Vec::new(), Vec::new());
-        for (index, block) in parse_blocks(content, place)?.into_iter().enumerate() {
+        for_each_block(content, place, |index, block| {
             match &*block.kind {
                 "text" => texts.push(ChatText::AsSent(block_text(&block, place, index)?)),
                 // The model should read the text, whatever its signature.
@@ -214,7 +223,8 @@ impl<'a> ChatConversation<'a> {
                 }
                 _ => return Err(unsupported_block(&block, place, index)),
             }
-        }
+            Ok(())
+        })?;
         let content = match (texts.is_empty(), tool_calls.is_empty()) {
             (true, false) => None,
             _ => Some(MessageContent::Text(join_texts(texts))),
@@ -249,14 +259,14 @@ impl<'a> ContentParts<'a> {
 
     fn add_all(&mut self, content: Option<&'a RawValue>, place: &str) -> Result<(), ApiError> {
         let Some(content) = content else { return Ok(()) };
-        for (index, block) in parse_blocks(content, place)?.into_iter().enumerate() {
+        for_each_block(content, place, |index, block| {
             match &*block.kind {
                 "text" => self.0.push(ChatPart::Text { text: ChatText::AsSent(block_text(&block, place, index)?) }),
                 "image" => self.add_image(&block, place, index)?,
                 _ => return Err(unsupported_block(&block, place, index)),
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     fn add_image(&mut self, block: &InputBlock<'a>, place: &str, index: usize) -> Result<(), ApiError> {
@@ -273,7 +283,7 @@ impl<'a> ContentParts<'a> {
                 return Err(ApiError::invalid_value(format!("{place}.{index}.source.type"), rule));
             }
         };
-        self.0.push(ChatPart::ImageUrl { image_url: ImageContent { url, detail: None } });
+        self.0.push(ChatPart::ImageUrl { image_url: ImageContent { url, detail: None }.into() });
         self.1.get_or_insert_with(|| format!("{place}.{index}"));
         Ok(())
     }
@@ -311,13 +321,21 @@ impl<'a> ContentParts<'a> {
     }
 }
 
-/// Returns the blocks of a content; a string is a single text block.
-fn parse_blocks<'a>(content: &'a RawValue, place: &str) -> Result<Vec<InputBlock<'a>>, ApiError> {
+/// Calls `each` with the blocks of a content; a string is a single text block.
+fn for_each_block<'a>(
+    content: &'a RawValue,
+    place: &str,
+    mut each: impl FnMut(usize, InputBlock<'a>) -> Result<(), ApiError>,
+) -> Result<(), ApiError> {
     match content.get().as_bytes().first() {
-        Some(b'"') => Ok(vec![InputBlock::from_text(content)]),
-        Some(b'[') => parse(content.get()),
+        Some(b'"') => each(0, InputBlock::from_text(content)),
+        Some(b'[') => for_each(content, each),
         _ => Err(ApiError::invalid_type(place.to_owned(), "a string or an array of blocks")),
     }
+}
+
+pub(super) fn too_many_tools() -> ApiError {
+    ApiError::invalid_value("tools", &format!("there are more than {}", limits::TRANSLATED_TOOLS))
 }
 
 fn block_text<'a>(block: &InputBlock<'a>, place: &str, index: usize) -> Result<JsonString<'a>, ApiError> {

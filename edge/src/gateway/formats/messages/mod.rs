@@ -27,6 +27,7 @@ pub(super) use self::{
     errors::{FailedRequest, event as error_event},
     events::MessageEvents,
 };
+use super::chat::{ElementsError, for_each_element};
 use crate::{
     gateway::{
         asks::RequestLimits,
@@ -118,7 +119,7 @@ pub(in crate::gateway) fn count_tokens(
     asks: &RequestLimits,
 ) -> Result<CompletionRequest, ApiError> {
     let (chat, context) = translate::translate(&body.bytes, RequestPurpose::Count)?;
-    chat_request::validate_chat(body.replaced_by(chat), models, asks, HINTS)
+    chat_request::validate_chat(body.translated_to(chat)?, models, asks, HINTS)
         .map_err(|error| context.rewrite_error(error))
 }
 
@@ -138,12 +139,25 @@ fn messages_field_name(chat: &str) -> Option<String> {
 }
 
 fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, ApiError> {
-    serde_json::from_str(text).map_err(|error| {
-        let detail = error.to_string();
-        // The quoted value may be as long as the body; what was expected, and where, follows it.
-        let cut = detail.char_indices().rev().nth(limits::QUOTED_CHARS);
-        ApiError::invalid_json(cut.map_or(&*detail, |(start, _)| detail.get(start..).unwrap_or_default()))
+    serde_json::from_str(text).map_err(|error| parse_error(&error))
+}
+
+/// Calls `each` with the elements of an array, until it refuses one.
+fn for_each<'a, T: Deserialize<'a>>(
+    array: &'a RawValue,
+    each: impl FnMut(usize, T) -> Result<(), ApiError>,
+) -> Result<(), ApiError> {
+    for_each_element(array.get(), each).map_err(|error| match error {
+        ElementsError::Json(error) => parse_error(&error),
+        ElementsError::Refused(error) => error,
     })
+}
+
+fn parse_error(error: &serde_json::Error) -> ApiError {
+    let detail = error.to_string();
+    // The quoted value may be as long as the body; what was expected, and where, follows it.
+    let cut = detail.char_indices().rev().nth(limits::QUOTED_CHARS);
+    ApiError::invalid_json(cut.map_or(&*detail, |(start, _)| detail.get(start..).unwrap_or_default()))
 }
 
 #[cfg(test)]

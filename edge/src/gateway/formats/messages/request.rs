@@ -37,12 +37,14 @@ pub(super) struct MessagesRequest<'a> {
     pub(super) model: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) max_tokens: Option<&'a RawValue>,
+    /// An array of [`InputMessage`].
     #[serde(borrow)]
-    pub(super) messages: Option<Vec<InputMessage<'a>>>,
+    pub(super) messages: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) system: Option<&'a RawValue>,
+    /// An array of [`InputTool`].
     #[serde(borrow)]
-    pub(super) tools: Option<Vec<InputTool<'a>>>,
+    pub(super) tools: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) tool_choice: Option<InputToolChoice<'a>>,
     #[serde(borrow)]
@@ -52,8 +54,9 @@ pub(super) struct MessagesRequest<'a> {
     /// The older form of `output_config.format`.
     #[serde(borrow)]
     pub(super) output_format: Option<OutputFormat<'a>>,
+    /// An array of strings.
     #[serde(borrow)]
-    pub(super) stop_sequences: Option<Vec<DecodedStr<'a>>>,
+    pub(super) stop_sequences: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) temperature: Option<&'a RawValue>,
     #[serde(borrow)]

@@ -2,13 +2,16 @@
 
 use super::{
     super::chat::{
-        ChatBody, ChatText, ChatTool, FunctionDefinition, JsonSchema, JsonString, ResponseFormat, ToolChoice,
+        ChatBody, ChatText, ChatTool, ChatWriter, FunctionDefinition, JsonSchema, JsonString, ResponseFormat,
+        ToolChoice,
     },
     HINTS, MessagesContext,
-    conversation::{ChatConversation, ToolChanges},
-    parse,
-    request::{self, MessagesRequest, OutputFormat, ThinkingConfig},
+    conversation::{ChatConversation, ToolChanges, too_many_tools},
+    for_each, parse,
+    request::{DecodedStr, InputMessage, InputTool, MessagesRequest, OutputFormat, ThinkingConfig},
 };
+use serde_json::value::RawValue;
+
 use crate::{gateway::error::ApiError, limits};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,19 +32,21 @@ pub(super) fn translate(body: &[u8], purpose: RequestPurpose) -> Result<(Vec<u8>
         return Err(ApiError::missing_parameter("max_tokens"));
     }
     refuse_provider_features(&request)?;
-    let messages = request.messages.as_deref().ok_or_else(|| ApiError::missing_parameter("messages"))?;
-    if messages.is_empty() {
+    let messages = request.messages.ok_or_else(|| ApiError::missing_parameter("messages"))?;
+
+    let mut conversation = ChatConversation::new(ChatWriter::new(Some(model), body.len()), request.system)?;
+    let mut is_empty = true;
+    for_each(messages, |index, message: InputMessage<'_>| {
+        is_empty = false;
+        conversation.add(index, &message)
+    })?;
+    if is_empty {
         return Err(ApiError::invalid_value("messages", "it is empty, at least one message is needed"));
     }
-
-    let mut conversation = ChatConversation::new(request.system)?;
-    for (index, message) in messages.iter().enumerate() {
-        conversation.add(index, message)?;
-    }
     let first_image = conversation.first_image.take();
-    let (messages, changes) = conversation.into_messages();
+    let (chat, changes) = conversation.into_messages();
     let mut warnings = Vec::new();
-    let tools = translate_tools(request.tools.unwrap_or_default(), changes, &mut warnings)?;
+    let tools = translate_tools(request.tools, changes, &mut warnings)?;
     let (tool_choice, parallel_tool_calls) = match request.tool_choice {
         Some(choice) if !tools.is_empty() => {
             let is_serial = choice.disable_parallel_tool_use == Some(true);
@@ -68,11 +73,8 @@ pub(super) fn translate(body: &[u8], purpose: RequestPurpose) -> Result<(Vec<u8>
     let effort = request.output_config.as_ref().and_then(|config| config.effort.as_deref());
     let reasoning_effort = reasoning_effort(request.thinking.as_ref(), effort);
     let format = request.output_config.and_then(|config| config.format).or(request.output_format);
-    let stop_sequences: Vec<_> =
-        request.stop_sequences.unwrap_or_default().into_iter().map(|stop| stop.0.into_owned()).collect();
-    let chat = ChatBody {
-        model: Some(model),
-        messages,
+    let stop_sequences = read_stop_sequences(request.stop_sequences)?;
+    let fields = ChatBody {
         max_tokens: request.max_tokens,
         stream: request.stream.filter(|_| purpose == RequestPurpose::Answer),
         tools,
@@ -86,9 +88,7 @@ pub(super) fn translate(body: &[u8], purpose: RequestPurpose) -> Result<(Vec<u8>
         response_format: format.as_ref().map(response_format).transpose()?,
         ..ChatBody::default()
     };
-    // The vector has room, and serializing these fields cannot fail.
-    let mut out = Vec::with_capacity(body.len() + limits::ADDED_BYTES);
-    serde_json::to_writer(&mut out, &chat).map_err(|error| ApiError::invalid_json(&error.to_string()))?;
+    let out = chat.finish(&fields)?;
     let context = MessagesContext {
         request_id: String::new(),
         model: model.to_owned(),
@@ -114,16 +114,22 @@ fn refuse_provider_features(request: &MessagesRequest<'_>) -> Result<(), ApiErro
 
 /// Returns the tools that the model sees: the client's own, unless withdrawn in the conversation.
 fn translate_tools<'a>(
-    tools: Vec<request::InputTool<'a>>,
+    tools: Option<&'a RawValue>,
     mut changes: ToolChanges<'a>,
     warnings: &mut Vec<String>,
 ) -> Result<Vec<ChatTool<'a>>, ApiError> {
     let defined = std::mem::take(&mut changes.defined);
-    let mut out = Vec::with_capacity(tools.len() + defined.len());
-    for (index, tool) in tools.into_iter().chain(defined).enumerate() {
+    let (mut out, mut listed) = (Vec::new(), 0);
+    let mut add = |index: usize, tool: InputTool<'a>| {
         if let Some(kind) = tool.kind.as_deref().filter(|kind| *kind != "custom") {
-            warnings.push(kind.chars().take(limits::QUOTED_CHARS).collect());
-            continue;
+            // A header lists them, as far as it has room.
+            if warnings.len() < limits::LEFT_OUT_CHARS {
+                warnings.push(kind.chars().take(limits::QUOTED_CHARS).collect());
+            }
+            return Ok(());
+        }
+        if out.len() >= limits::TRANSLATED_TOOLS {
+            return Err(too_many_tools());
         }
         let name = tool.name.ok_or_else(|| ApiError::invalid_value(format!("tools.{index}.name"), "it is missing"))?;
         let Some(parameters) = tool.input_schema else {
@@ -141,8 +147,32 @@ fn translate_tools<'a>(
             let parameters = Some(parameters);
             out.push(FunctionDefinition { name: name.0, description, parameters, strict: tool.strict }.into());
         }
+        Ok(())
+    };
+    if let Some(tools) = tools {
+        for_each(tools, |index, tool| {
+            listed = index + 1;
+            add(index, tool)
+        })?;
+    }
+    for (index, tool) in defined.into_iter().enumerate() {
+        add(listed + index, tool)?;
     }
     Ok(out)
+}
+
+fn read_stop_sequences(sequences: Option<&RawValue>) -> Result<Vec<String>, ApiError> {
+    let mut read = Vec::new();
+    let Some(sequences) = sequences else { return Ok(read) };
+    for_each(sequences, |_, sequence: DecodedStr<'_>| {
+        if read.len() >= limits::STOP_SEQUENCES {
+            let rule = format!("there are more than {}", limits::STOP_SEQUENCES);
+            return Err(ApiError::invalid_value("stop_sequences", &rule));
+        }
+        read.push(sequence.0.into_owned());
+        Ok(())
+    })?;
+    Ok(read)
 }
 
 /// Returns the requested effort in the providers' terms. It is one of the [`HINTS`], as some providers do not support

@@ -20,11 +20,14 @@ pub(in crate::gateway) use self::{
     usage::NativeUsage,
 };
 use super::{ClientFormat, CompletionApi, CompletionRequest};
-use crate::gateway::{
-    asks::RequestLimits,
-    json,
-    models::{ServedModel, ServedModels},
-    request::BodyPieces,
+use crate::{
+    gateway::{
+        asks::RequestLimits,
+        json,
+        models::{ServedModel, ServedModels},
+        request::BodyPieces,
+    },
+    limits,
 };
 
 /// The header that lists what was left out of a request.
@@ -79,7 +82,10 @@ pub(super) fn pass_native(
     translated: ClientFormat,
     request: CompletionRequest,
 ) -> CompletionRequest {
-    let is_native = |body: &Bytes| has_route(&request.model.model, api) && !request::has_inline_tools(api, body);
+    let is_native = |body: &Bytes| {
+        let has_few_fields = json::fields(body).nth(limits::REQUEST_FIELDS).is_none();
+        has_few_fields && has_route(&request.model.model, api) && !request::has_inline_tools(api, body)
+    };
     let Some(body) = body.filter(is_native) else {
         return CompletionRequest { format: translated, ..request };
     };

@@ -133,7 +133,7 @@ fn separate(out: &mut PieceWriter<'_>) {
 
 struct NativeTools<'b> {
     kept: Vec<&'b [u8]>,
-    /// The types of tools that the provider would run, and of unknown ones.
+    /// The types of tools that the provider would run, and of unknown ones, as far as a header lists them.
     left_out: Vec<String>,
     /// The number of tools for which the provider adds text of its own.
     own: u64,
@@ -148,7 +148,10 @@ impl<'b> NativeTools<'b> {
                 own += u64::from(!matches!(&*kind, "" | "function" | "custom" | "namespace"));
                 kept.push(tool);
             } else {
-                left_out.push(kind);
+                // A header lists them, as far as it has room.
+                if left_out.len() < limits::LEFT_OUT_CHARS {
+                    left_out.push(kind.chars().take(limits::QUOTED_CHARS).collect());
+                }
             }
         }
         Self { kept, left_out, own }

@@ -8,7 +8,7 @@ use super::{
         super::error::ApiError,
         chat::{ChatPart, ChatText, ImageContent, ImageUrl, JsonString, MessageContent},
     },
-    request::parse_part_at,
+    request::{for_each_at, parse_part_at},
 };
 
 #[derive(Debug, Deserialize)]
@@ -32,13 +32,13 @@ pub(super) fn parse_content(value: &RawValue, place: impl Fn() -> String) -> Res
     if !value.get().starts_with('[') {
         return Err(ApiError::invalid_type(place(), "a string or an array of parts"));
     }
-    let sent: Vec<&RawValue> = parse_part_at(value, &place)?;
-    let mut parts = Vec::with_capacity(sent.len());
-    for (index, sent) in sent.into_iter().enumerate() {
+    let mut parts = Vec::new();
+    for_each_at(value, &place, |index, sent: &RawValue| {
         let place = || format!("{}[{index}]", place());
         let sent: SentPart<'_> = parse_part_at(sent, place)?;
         parts.push(parse_part(&sent, place)?);
-    }
+        Ok(())
+    })?;
     match parts.pop() {
         Some(ChatPart::Text { text }) if parts.is_empty() => Ok(MessageContent::Text(text)),
         last => {
@@ -65,7 +65,7 @@ fn parse_part<'b>(sent: &SentPart<'b>, place: impl Fn() -> String) -> Result<Cha
                 ApiError::invalid_type(format!("{}.image_url", place()), rule)
             })?;
             let detail = sent.detail.filter(|detail| matches!(&*detail.text(), "low" | "high"));
-            Ok(ChatPart::ImageUrl { image_url: ImageContent { url: ImageUrl::Given(url), detail } })
+            Ok(ChatPart::ImageUrl { image_url: ImageContent { url: ImageUrl::Given(url), detail }.into() })
         }
         _ => Err(ApiError::invalid_value(
             format!("{}.type", place()),

@@ -11,10 +11,12 @@ use serde_json::value::RawValue;
 use super::{
     super::{
         super::error::ApiError,
-        chat::{AssistantToolCall, CallArguments, ChatMessage, ChatPart, ChatText, JsonString, MessageContent},
+        chat::{
+            AssistantToolCall, CallArguments, ChatMessage, ChatPart, ChatText, ChatWriter, JsonString, MessageContent,
+        },
     },
     content::{into_parts, parse_content, plain_texts},
-    request::parse_part_at,
+    request::{for_each_at, parse_part_at},
     tools::{FunctionTools, function_name},
     warnings::LeftOutWarnings,
 };
@@ -59,7 +61,7 @@ pub(super) enum MessageSource {
 pub(super) struct InputConversation<'a, 'b> {
     tools: &'a mut FunctionTools<'b>,
     warnings: &'a mut LeftOutWarnings,
-    messages: Vec<ChatMessage<'b>>,
+    messages: ChatWriter<'b>,
     places: Vec<MessageSource>,
     instructions: Vec<JsonString<'b>>,
     instructed_at: MessageSource,
@@ -69,11 +71,15 @@ pub(super) struct InputConversation<'a, 'b> {
 }
 
 impl<'a, 'b> InputConversation<'a, 'b> {
-    pub(super) fn new(tools: &'a mut FunctionTools<'b>, warnings: &'a mut LeftOutWarnings) -> Self {
+    pub(super) fn new(
+        messages: ChatWriter<'b>,
+        tools: &'a mut FunctionTools<'b>,
+        warnings: &'a mut LeftOutWarnings,
+    ) -> Self {
         Self {
             tools,
             warnings,
-            messages: Vec::new(),
+            messages,
             places: Vec::new(),
             instructions: Vec::new(),
             instructed_at: MessageSource::Instructions,
@@ -95,12 +101,14 @@ impl<'a, 'b> InputConversation<'a, 'b> {
         if !input.get().starts_with('[') {
             return Err(ApiError::invalid_type("input", "a string or an array of items"));
         }
-        let items: Vec<&RawValue> = parse_part_at(input, || "input".to_owned())?;
-        for (index, item) in items.into_iter().enumerate() {
-            let item: InputItem<'b> = parse_part_at(item, || format!("input[{index}]"))?;
-            self.add_item(&item, index)?;
-        }
-        Ok(())
+        for_each_at(
+            input,
+            || "input".to_owned(),
+            |index, item: &'b RawValue| {
+                let item: InputItem<'b> = parse_part_at(item, || format!("input[{index}]"))?;
+                self.add_item(&item, index)
+            },
+        )
     }
 
     fn add_item(&mut self, item: &InputItem<'b>, index: usize) -> Result<(), ApiError> {
@@ -157,11 +165,14 @@ impl<'a, 'b> InputConversation<'a, 'b> {
                 turn.content = Some(match (turn.content.take(), content) {
                     (None, content) => content,
                     (Some(said), more) => {
-                        MessageContent::Parts([into_parts(said), into_parts(more)].into_iter().flatten().collect())
+                        // Added in place: a turn may have very many.
+                        let mut parts = into_parts(said);
+                        parts.extend(into_parts(more));
+                        MessageContent::Parts(parts)
                     }
                 });
             }
-            Some("system" | "developer") if self.messages.is_empty() && plain_texts(&content).is_some() => {
+            Some("system" | "developer") if !self.messages.has_messages() && plain_texts(&content).is_some() => {
                 if self.instructions.is_empty() {
                     self.instructed_at = MessageSource::Item(index);
                 }
@@ -243,17 +254,19 @@ impl<'a, 'b> InputConversation<'a, 'b> {
     /// Returns the message of the model's turn, which lasts until another role follows.
     fn assistant_turn(&mut self, index: usize) -> &mut ChatMessage<'b> {
         let thoughts = self.thoughts.take();
-        let goes_on = self.messages.last().is_some_and(|last| last.role == "assistant");
-        if !goes_on {
-            self.messages.push(ChatMessage { role: "assistant", ..ChatMessage::default() });
+        let (turn, is_new) = self.messages.last_of("assistant");
+        if is_new {
             self.places.push(MessageSource::Item(index));
         }
-        let at = self.messages.len() - 1;
-        let turn = &mut self.messages[at];
         if let Some(thoughts) = thoughts {
             turn.reasoning_content = Some(match turn.reasoning_content.take() {
-                Some(before) => ChatText::Written([&*before.text(), &thoughts].concat().into()),
-                None => ChatText::Written(thoughts.into()),
+                Some(ChatText::Written(before)) => {
+                    // Added in place: a turn may have very many.
+                    let mut all = before.into_owned();
+                    all.push_str(&thoughts);
+                    ChatText::Written(all.into())
+                }
+                _ => ChatText::Written(thoughts.into()),
             });
         }
         turn
@@ -275,7 +288,7 @@ impl<'a, 'b> InputConversation<'a, 'b> {
         }
     }
 
-    pub(super) fn finish(mut self) -> (Vec<ChatMessage<'b>>, Vec<MessageSource>) {
+    pub(super) fn finish(mut self) -> (ChatWriter<'b>, Vec<MessageSource>) {
         self.show_images();
         let content = match &*self.instructions {
             [] => None,
@@ -285,7 +298,7 @@ impl<'a, 'b> InputConversation<'a, 'b> {
             }
         };
         if let Some(content) = content {
-            self.messages.insert(0, ChatMessage::new("system", MessageContent::Text(content)));
+            self.messages.insert_first(&ChatMessage::new("system", MessageContent::Text(content)));
             self.places.insert(0, self.instructed_at);
         }
         (self.messages, self.places)

@@ -9,7 +9,9 @@ use serde_json::value::RawValue;
 use super::{
     super::{
         super::error::ApiError,
-        chat::{ChatBody, ChatText, JsonSchema, JsonString, ResponseFormat},
+        chat::{
+            ChatBody, ChatText, ChatWriter, ElementsError, JsonSchema, JsonString, ResponseFormat, for_each_element,
+        },
     },
     ResponsesContext,
     context::EchoedFields,
@@ -17,8 +19,6 @@ use super::{
     tools::FunctionTools,
     warnings::LeftOutWarnings,
 };
-use crate::limits;
-
 #[derive(Debug, Deserialize)]
 struct ResponsesRequest<'b> {
     #[serde(borrow)]
@@ -113,13 +113,14 @@ pub(in crate::gateway::formats) fn to_chat(body: &[u8]) -> Result<(Vec<u8>, Resp
 
     let mut tools = FunctionTools::default();
     tools.add(request.tools, "tools", &mut warnings)?;
-    let mut conversation = InputConversation::new(&mut tools, &mut warnings);
+    let chat = ChatWriter::new(request.model, body.len());
+    let mut conversation = InputConversation::new(chat, &mut tools, &mut warnings);
     if let Some(instructions) = request.instructions {
         conversation.add_instruction(require_string(instructions, "instructions")?);
     }
     let input = request.input.ok_or_else(|| ApiError::missing_parameter("input"))?;
     conversation.add_input(input)?;
-    let (messages, places) = conversation.finish();
+    let (chat, places) = conversation.finish();
 
     let options: TextOptions<'_> = options(request.text, "text")?;
     let reasoning: ReasoningOptions<'_> = reasoning_options(request.reasoning)?;
@@ -143,9 +144,7 @@ pub(in crate::gateway::formats) fn to_chat(body: &[u8]) -> Result<(Vec<u8>, Resp
         parallel_tool_calls: parallel_tool_calls.unwrap_or(true),
     };
     let (tools, flattened, tool_places) = tools.finish();
-    let chat = ChatBody {
-        model: request.model,
-        messages,
+    let fields = ChatBody {
         // Some servers refuse these two without tools.
         tool_choice: tool_choice.filter(|_| !tools.is_empty()),
         parallel_tool_calls: parallel_tool_calls.filter(|_| !tools.is_empty()),
@@ -168,9 +167,7 @@ pub(in crate::gateway::formats) fn to_chat(body: &[u8]) -> Result<(Vec<u8>, Resp
         stream: request.stream,
         ..ChatBody::default()
     };
-    // The output is usually about as long as the body. A buffer that grows is in memory twice.
-    let mut out = Vec::with_capacity(body.len() + limits::ADDED_BYTES);
-    serde_json::to_writer(&mut out, &chat).map_err(|error| ApiError::invalid_json(&error.to_string()))?;
+    let out = chat.finish(&fields)?;
     let context = ResponsesContext {
         id: String::new(),
         created_at: 0,
@@ -243,10 +240,24 @@ pub(super) fn parse_part_at<'b, T: Deserialize<'b>>(
     value: &'b RawValue,
     place: impl Fn() -> String,
 ) -> Result<T, ApiError> {
-    serde_json::from_str(value.get()).map_err(|error| {
-        let error = error.to_string();
-        // Dropped because the position is relative to the part.
-        let rule = error.split(" at line ").next().unwrap_or_default();
-        ApiError::invalid_value(place(), rule)
+    serde_json::from_str(value.get()).map_err(|error| part_error(&error, place()))
+}
+
+/// Calls `each` with the elements of the array at `place`, until it refuses one.
+pub(super) fn for_each_at<'b, T: Deserialize<'b>>(
+    array: &'b RawValue,
+    place: impl Fn() -> String,
+    each: impl FnMut(usize, T) -> Result<(), ApiError>,
+) -> Result<(), ApiError> {
+    for_each_element(array.get(), each).map_err(|error| match error {
+        ElementsError::Json(error) => part_error(&error, place()),
+        ElementsError::Refused(error) => error,
     })
+}
+
+fn part_error(error: &serde_json::Error, place: String) -> ApiError {
+    let error = error.to_string();
+    // Dropped because the position is relative to the part.
+    let rule = error.split(" at line ").next().unwrap_or_default();
+    ApiError::invalid_value(place, rule)
 }

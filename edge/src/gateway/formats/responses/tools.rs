@@ -4,7 +4,7 @@
 //! `namespace` become functions whose names it prefixes; a call is translated back by the function's name. Tools that
 //! run at `OpenAI` are left out rather than refused, because agents send them by default.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -14,7 +14,7 @@ use super::{
         super::error::ApiError,
         chat::{ChatText, ChatTool, FunctionDefinition, JsonString, ToolChoice},
     },
-    request::parse_part_at,
+    request::{for_each_at, parse_part_at},
     warnings::LeftOutWarnings,
 };
 use crate::limits;
@@ -91,8 +91,9 @@ struct SentChoice<'b> {
     namespace: Option<JsonString<'b>>,
     #[serde(borrow)]
     mode: Option<JsonString<'b>>,
+    /// An array of choices.
     #[serde(borrow)]
-    tools: Option<Vec<SentChoice<'b>>>,
+    tools: Option<&'b RawValue>,
 }
 
 #[derive(Debug, Default)]
@@ -121,24 +122,31 @@ impl<'b> FunctionTools<'b> {
         warnings: &mut LeftOutWarnings,
     ) -> Result<(), ApiError> {
         let Some(value) = value else { return Ok(()) };
-        let tools: Vec<&RawValue> = parse_part_at(value, || place.to_owned())?;
-        for (index, tool) in tools.into_iter().enumerate() {
-            let place = format!("{place}[{index}]");
-            let tool: SentTool<'_> = parse_part_at(tool, || place.clone())?;
-            match (&*tool.kind.text(), namespace) {
-                ("function" | "custom", _) => self.add_function(&tool, namespace, place)?,
-                ("namespace", None) => {
-                    let name = require_name(tool.name, &place)?;
-                    self.add_in_namespace(Some(&name), tool.tools, &format!("{place}.tools"), warnings)?;
+        for_each_at(
+            value,
+            || place.to_owned(),
+            |index, tool: &'b RawValue| {
+                let place = format!("{place}[{index}]");
+                let tool: SentTool<'_> = parse_part_at(tool, || place.clone())?;
+                match (&*tool.kind.text(), namespace) {
+                    ("function" | "custom", _) => self.add_function(&tool, namespace, place)?,
+                    ("namespace", None) => {
+                        let name = require_name(tool.name, &place)?;
+                        self.add_in_namespace(Some(&name), tool.tools, &format!("{place}.tools"), warnings)?;
+                    }
+                    (kind, _) => warnings.add(hosted_tool_name(kind)),
                 }
-                (kind, _) => warnings.add(hosted_tool_name(kind)),
-            }
-        }
-        Ok(())
+                Ok(())
+            },
+        )
     }
 
     fn add_function(&mut self, tool: &SentTool<'b>, namespace: Option<&str>, place: String) -> Result<(), ApiError> {
         let name = require_name(tool.name, &place)?;
+        if self.functions.len() >= limits::TRANSLATED_TOOLS {
+            let rule = format!("there are more than {}", limits::TRANSLATED_TOOLS);
+            return Err(ApiError::invalid_value("tools", &rule));
+        }
         let is_custom = &*tool.kind.text() == "custom";
         let function_name = function_name(namespace, &name);
         if is_custom || namespace.is_some() {
@@ -178,11 +186,19 @@ impl<'b> FunctionTools<'b> {
         let choice: SentChoice<'_> = parse_part_at(choice, || "tool_choice".to_owned())?;
         if &*choice.kind.text() == "allowed_tools" {
             let mode = choice.mode.map_or(Ok("auto"), |mode| parse_mode(&mode.text(), "tool_choice.mode"))?;
-            let allowed: Vec<String> = choice.tools.unwrap_or_default().iter().filter_map(chosen_function).collect();
+            let known: HashSet<&str> = self.functions.iter().map(|tool| &*tool.function.name).collect();
+            let mut allowed = HashSet::new();
+            if let Some(tools) = choice.tools {
+                let place = || "tool_choice.tools".to_owned();
+                for_each_at(tools, place, |_, choice: SentChoice<'_>| {
+                    allowed.extend(chosen_function(&choice).filter(|name| known.contains(&**name)));
+                    Ok(())
+                })?;
+            }
             let (functions, places) = std::mem::take(&mut self.functions)
                 .into_iter()
                 .zip(std::mem::take(&mut self.places))
-                .filter(|(tool, _)| allowed.iter().any(|name| *name == tool.function.name))
+                .filter(|(tool, _)| allowed.contains(&*tool.function.name))
                 .unzip();
             (self.functions, self.places) = (functions, places);
             return Ok(Some(ToolChoice::Mode(mode)));
