@@ -2,6 +2,7 @@
 
 use std::{
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 
@@ -12,7 +13,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use crate::{
     gateway,
-    http::{BodyError, SiteBody},
+    http::{BodyError, SiteBody, TakenBytes},
     limits::BLOCK_BYTES,
     platform::AdminBody,
     traffic::CountedBody,
@@ -61,11 +62,12 @@ impl ResponseBody {
         self.site_body_mut().map_or(Poll::Ready(usize::MAX), |body| body.poll_room(cx))
     }
 
-    /// Polls for the next bytes: of a pulled body, at least one and at most `most`.
+    /// Polls for the next bytes: of a pulled body, at least one and at most `most`. They count once their
+    /// [`counter`](Self::counter) has them.
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>, most: usize) -> Poll<Option<Result<Bytes, BodyError>>> {
         match self {
             Self::Site(body) => return body.poll_next(cx, most),
-            Self::Counted(body) => return body.poll_next(cx, most),
+            Self::Counted(body) => return body.body_mut().poll_next(cx, most),
             Self::Handed(_) | Self::Gateway(_) => {}
         }
         loop {
@@ -79,6 +81,14 @@ impl ResponseBody {
                     }
                 }
             }
+        }
+    }
+
+    /// Returns who counts the bytes that the connection takes, if they count.
+    pub(crate) fn counter(&self) -> Option<Arc<dyn TakenBytes>> {
+        match self {
+            Self::Counted(body) => Some(body.counter()),
+            Self::Site(_) | Self::Handed(_) | Self::Gateway(_) => None,
         }
     }
 

@@ -1,24 +1,47 @@
-//! Bytes of a response in flight, with their memory grant.
+//! Bytes of a response in flight, with their memory grant, and the count of those that were taken.
 
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 use fairness::budget::ByteGrant;
 
+/// Counts bytes of a response as the connection takes them.
+pub(crate) trait TakenBytes: Send + Sync {
+    /// Adds bytes that were taken. The others of a chunk were dropped, as when the client resets the stream.
+    fn add(&self, bytes: usize);
+}
+
 /// Bytes of a response in flight. The grant is released with the last reference.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct ChargedChunk {
     bytes: Bytes,
     /// The grant that the bytes are charged to; `None` if a later chunk of the same block has it.
     _grant: Option<ByteGrant>,
     /// Lives as long as any of the bytes.
     _token: Option<Arc<()>>,
+    /// The length of all bytes, and who counts those that are taken.
+    counted: Option<(usize, Arc<dyn TakenBytes>)>,
 }
 
 impl ChargedChunk {
     /// Creates a chunk of bytes charged to `grant`. `token` is released together with them.
     pub(crate) fn new(bytes: Bytes, grant: Option<ByteGrant>, token: Option<Arc<()>>) -> Self {
-        Self { bytes, _grant: grant, _token: token }
+        Self { bytes, _grant: grant, _token: token, counted: None }
+    }
+
+    /// Has the bytes that are taken counted, if there is a counter.
+    #[must_use]
+    pub(crate) fn counted_by(mut self, counter: Option<Arc<dyn TakenBytes>>) -> Self {
+        self.counted = counter.map(|counter| (self.bytes.len(), counter));
+        self
+    }
+}
+
+impl Drop for ChargedChunk {
+    fn drop(&mut self) {
+        if let Some((len, counter)) = self.counted.take() {
+            counter.add(len - self.bytes.len());
+        }
     }
 }
 
@@ -45,6 +68,36 @@ mod tests {
     use fairness::budget::{BudgetLimits, ByteBudget};
 
     use super::*;
+
+    struct Sum(std::sync::atomic::AtomicUsize);
+
+    impl TakenBytes for Sum {
+        fn add(&self, bytes: usize) {
+            self.0.fetch_add(bytes, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn what_was_taken_is_counted_when_a_chunk_ends() {
+        let sum = Arc::new(Sum(0.into()));
+        let chunk = || {
+            let counter: Arc<dyn TakenBytes> = sum.clone();
+            ChargedChunk::new(Bytes::from_static(b"0123456789"), None, None).counted_by(Some(counter))
+        };
+        let counted = || sum.0.load(std::sync::atomic::Ordering::Relaxed);
+        let mut whole = chunk();
+        whole.advance(4);
+        assert_eq!(counted(), 0);
+        whole.advance(6);
+        assert_eq!(counted(), 10, "with its last byte, however long the empty chunk is kept");
+        drop(whole);
+        let mut part = chunk();
+        part.advance(3);
+        drop(part);
+        assert_eq!(counted(), 13);
+        drop(chunk());
+        assert_eq!((counted(), Arc::strong_count(&sum)), (13, 1));
+    }
 
     #[test]
     fn who_has_taken_the_last_byte_holds_nothing() {

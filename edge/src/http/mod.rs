@@ -24,7 +24,7 @@ pub use self::{
 };
 pub(crate) use self::{
     body::{BodyOrigin, BodySource, charged_bytes, copy_if_small},
-    chunk::ChargedChunk,
+    chunk::{ChargedChunk, TakenBytes},
     drain::drain,
     fault::HttpFault,
     incident::IncidentLog,

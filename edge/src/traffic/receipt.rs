@@ -1,9 +1,10 @@
-//! Counts a response once: when its body was handed over, or with its first bytes if that takes longer.
+//! Counts a response once: when the connection has taken its body, or the first bytes if that takes longer. Bytes that
+//! were made ready and never taken, as after a reset, do not count.
 
 use std::{
     borrow::Cow,
     net::IpAddr,
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, ready},
 };
 
@@ -23,7 +24,7 @@ use super::{
     truncate_path,
 };
 use crate::{
-    http::{BodyError, CacheUse, GateAnswer, ServedKind, SiteBody},
+    http::{BodyError, CacheUse, GateAnswer, ServedKind, SiteBody, TakenBytes},
     limits::{self, BLOCK_BYTES},
 };
 
@@ -68,15 +69,19 @@ enum CountedPath {
 /// The body of a response that is counted.
 pub struct CountedBody {
     body: SiteBody,
-    receipt: ResponseReceipt,
+    receipt: Arc<ResponseReceipt>,
 }
 
-/// Counts a response together with its body, at the latest when dropped.
+/// Counts a response together with its body, at the latest when dropped: with the body, or with the last of its bytes
+/// that is on its way.
 pub(crate) struct ResponseReceipt {
     traffic: &'static TrafficCounter,
-    /// Boxed, because moving it with every move of the body costs more.
-    answer: Box<CountedResponse>,
-    /// Bytes that were handed over and are not counted yet.
+    state: Mutex<ReceiptState>,
+}
+
+struct ReceiptState {
+    answer: CountedResponse,
+    /// Bytes that were taken and are not counted yet.
     bytes: u64,
     is_counted: bool,
 }
@@ -180,28 +185,44 @@ fn is_error(status: StatusCode) -> bool {
 
 impl ResponseReceipt {
     pub(crate) fn into_counted(self, body: SiteBody) -> CountedBody {
-        CountedBody { body, receipt: self }
+        CountedBody { body, receipt: Arc::new(self) }
     }
 
-    fn record_sent(&mut self, bytes: usize, is_end: bool) {
-        self.bytes += bytes as u64;
-        if is_end || !self.is_counted || self.bytes >= limits::COUNTED_PART_BYTES {
-            self.count();
+    fn state(&self) -> MutexGuard<'_, ReceiptState> {
+        // No code panics while it holds the lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn record_taken(&self, bytes: usize, is_end: bool) {
+        let mut state = self.state();
+        state.bytes += bytes as u64;
+        if is_end || !state.is_counted || state.bytes >= limits::COUNTED_PART_BYTES {
+            state.count(self.traffic);
         }
     }
+}
 
-    fn count(&mut self) {
+impl ReceiptState {
+    fn count(&mut self, traffic: &TrafficCounter) {
         let requests = u64::from(!std::mem::replace(&mut self.is_counted, true));
         let bytes = std::mem::take(&mut self.bytes);
         if requests + bytes > 0 {
-            self.traffic.add(&mut self.answer, TrafficCount { requests, bytes });
+            traffic.add(&mut self.answer, TrafficCount { requests, bytes });
+        }
+    }
+}
+
+impl TakenBytes for ResponseReceipt {
+    fn add(&self, bytes: usize) {
+        if bytes > 0 {
+            self.record_taken(bytes, false);
         }
     }
 }
 
 impl Drop for ResponseReceipt {
     fn drop(&mut self) {
-        self.count();
+        self.state().count(self.traffic);
     }
 }
 
@@ -210,13 +231,18 @@ impl CountedBody {
         self.body.left()
     }
 
-    /// Returns the next bytes, at least one and at most `most`. They count as sent.
+    /// Returns the next bytes, at least one and at most `most`. They count as taken.
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>, most: usize) -> Poll<Option<Result<Bytes, BodyError>>> {
         let next = ready!(self.body.poll_next(cx, most));
         if let Some(Ok(bytes)) = &next {
-            self.receipt.record_sent(bytes.len(), self.body.left() == 0);
+            self.receipt.record_taken(bytes.len(), self.body.left() == 0);
         }
         Poll::Ready(next)
+    }
+
+    /// Returns who counts the bytes that are read from [`body_mut`](Self::body_mut), once they are taken.
+    pub(crate) fn counter(&self) -> Arc<dyn TakenBytes> {
+        self.receipt.clone()
     }
 
     pub(crate) fn is_paced(&self) -> bool {
@@ -229,10 +255,12 @@ impl CountedBody {
 
     /// Replaces the response and its body, as long as nothing was sent.
     pub(crate) fn replace_with(mut self, status: StatusCode, body: SiteBody) -> Self {
-        self.receipt.answer.status = status;
-        self.receipt.answer.cache = CacheUse::None;
-        self.receipt.answer.served = ServedKind::Other;
-        self.receipt.answer.is_own_file = false;
+        let mut state = self.receipt.state();
+        state.answer.status = status;
+        state.answer.cache = CacheUse::None;
+        state.answer.served = ServedKind::Other;
+        state.answer.is_own_file = false;
+        drop(state);
         self.body = body;
         self
     }
@@ -251,11 +279,12 @@ impl TrafficCounter {
         response: &Response<SiteBody>,
         is_own: impl Fn(&Site, &str) -> bool,
     ) -> Option<ResponseReceipt> {
-        let mut answer = Box::new(CountedResponse::new(requested, response, is_own));
+        let mut answer = CountedResponse::new(requested, response, is_own);
         if response.body().left() == 0 {
             self.add(&mut answer, TrafficCount { requests: 1, bytes: 0 });
             return None;
         }
-        Some(ResponseReceipt { traffic: self, answer, bytes: 0, is_counted: false })
+        let state = ReceiptState { answer, bytes: 0, is_counted: false };
+        Some(ResponseReceipt { traffic: self, state: state.into() })
     }
 }

@@ -5,6 +5,7 @@ use std::{
     sync::Arc,
 };
 
+use bytes::Buf as _;
 use domain::{
     OrgId, PayingAccount, ProjectId, Site, SiteGate, SiteKind, Timestamp, UserId,
     traffic::{HOUR, HourTraffic, OTHER, TrafficCount, TrafficEntryKind, hour_start},
@@ -12,7 +13,7 @@ use domain::{
 use http::{Response, StatusCode};
 
 use super::{batch::split_batches, people::client::RequestClient, *};
-use crate::http::{CacheUse, GateAnswer, SiteBody};
+use crate::http::{CacheUse, ChargedChunk, GateAnswer, SiteBody};
 
 /// A site of an account that has no other.
 fn site(number: usize) -> Arc<Site> {
@@ -164,6 +165,15 @@ async fn a_body_counts_with_the_bytes_that_were_taken_of_it() {
     // Not at all.
     drop(follow(1_000));
     assert_eq!(counted(sums()), (1, 0, 1));
+    // By a connection, of which the client takes a part and resets the stream.
+    let mut reset = follow(1_000);
+    let bytes = std::future::poll_fn(|cx| reset.body_mut().poll_next(cx, 5_000)).await.unwrap().unwrap();
+    let mut chunk = ChargedChunk::new(bytes, None, None).counted_by(Some(reset.counter()));
+    drop(reset);
+    assert_eq!(counted(sums()), (0, 0, 0), "it is on its way");
+    chunk.advance(300);
+    drop(chunk);
+    assert_eq!(counted(sums()), (1, 300, 1));
     // Another response in its place.
     drop(follow(1_000).replace_with(StatusCode::SERVICE_UNAVAILABLE, SiteBody::empty()));
     let replaced = sums();

@@ -150,7 +150,8 @@ impl ChargedBody {
             }
             self.given.take().unwrap_or_default()
         };
-        Poll::Ready(Some(Ok(ChargedChunk::new(bytes, self.grant.take(), None))))
+        let chunk = ChargedChunk::new(bytes, self.grant.take(), None).counted_by(self.body.counter());
+        Poll::Ready(Some(Ok(chunk)))
     }
 
     fn poll_run(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<ChunkRun, BodyError>>> {

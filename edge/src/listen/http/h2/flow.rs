@@ -223,7 +223,8 @@ impl BodySender<'_> {
             let _ = BEYOND.try_with(|beyond| beyond.keep());
         }
         let token = (!is_last).then(|| self.token.get_or_insert_default().clone());
-        self.out.send_data(ChargedChunk::new(bytes, grant, token), is_last).map_err(|_| CutReason::Over)
+        let chunk = ChargedChunk::new(bytes, grant, token).counted_by(self.body.counter());
+        self.out.send_data(chunk, is_last).map_err(|_| CutReason::Over)
     }
 
     async fn grant(&mut self, bytes: u64) -> Result<ByteGrant, CutReason> {
