@@ -45,6 +45,26 @@ async fn header_rules() {
 }
 
 #[tokio::test]
+async fn large_heads_come_with_and_without_a_body() {
+    let value = "x".repeat(1_000);
+    let fields: String = (0..10).map(|number| format!("  X-Large-{number}: {value}\n")).collect();
+    let (world, url) = world_with(docs().file("_headers", format!("/*\n{fields}"))).await;
+    let edge = world.edge();
+    let answer = both_versions(edge, &format!("{url}/notes.txt")).await.assert_body(200, "notes");
+    assert_eq!((answer.header("x-large-0"), answer.header("x-large-9")), (&*value, &*value));
+    let address = edge.address(&format!("{url}/notes.txt"));
+    for client in [&edge.browser, &edge.old_browser] {
+        // More than the edge holds for one connection.
+        for _ in 0..200 {
+            let answer = client.head(address.clone()).send().await.unwrap();
+            assert_eq!((answer.status().as_u16(), answer.headers()["x-large-9"].len()), (200, 1_000));
+            assert_eq!(answer.headers()["content-length"], "5");
+            assert!(answer.bytes().await.unwrap().is_empty());
+        }
+    }
+}
+
+#[tokio::test]
 async fn header_rules_cannot_break_the_answer() {
     let rules = "/*\n  Content-Length: 1\n  Transfer-Encoding: chunked\n  Connection: close\n  Set-Cookie: a=b; Domain=svc.localhost\n\
                  \x20 Content-Encoding: gzip\n  Date: never\n  X-Good: 1\n";

@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 use fairness::budget::ByteGrant;
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::limits::{HEAD_FIELD_BYTES, USUAL_HEAD_BYTES};
 
 /// Counts bytes of a response as the connection takes them.
 pub(crate) trait TakenBytes: Send + Sync {
@@ -63,6 +66,13 @@ impl Buf for ChargedChunk {
     }
 }
 
+/// Returns the bytes to charge for a response's head that is larger than usual; none for others.
+pub(crate) fn charged_head(headers: &HeaderMap) -> u64 {
+    let field = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len() + HEAD_FIELD_BYTES;
+    let bytes = headers.iter().map(field).sum::<usize>();
+    if bytes > USUAL_HEAD_BYTES { bytes as u64 } else { 0 }
+}
+
 #[cfg(test)]
 mod tests {
     use fairness::budget::{BudgetLimits, ByteBudget};
@@ -75,6 +85,18 @@ mod tests {
         fn add(&self, bytes: usize) {
             self.0.fetch_add(bytes, std::sync::atomic::Ordering::Relaxed);
         }
+    }
+
+    #[test]
+    fn only_heads_that_are_larger_than_usual_are_charged() {
+        let head = |fields: usize, len: usize| {
+            let value = HeaderValue::try_from("x".repeat(len)).unwrap();
+            (0..fields).map(|n| (HeaderName::try_from(format!("x-{n:03}")).unwrap(), value.clone())).collect()
+        };
+        assert_eq!(charged_head(&head(16, 40)), 0);
+        assert_eq!(charged_head(&head(10, 1_000)), 10 * (5 + 1_000 + HEAD_FIELD_BYTES as u64));
+        // Many small fields take more than their bytes.
+        assert!(charged_head(&head(400, 1)) > 400 * HEAD_FIELD_BYTES as u64);
     }
 
     #[test]

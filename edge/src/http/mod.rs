@@ -24,7 +24,7 @@ pub use self::{
 };
 pub(crate) use self::{
     body::{BodyOrigin, BodySource, charged_bytes, copy_if_small},
-    chunk::{ChargedChunk, TakenBytes},
+    chunk::{ChargedChunk, TakenBytes, charged_head},
     drain::drain,
     fault::HttpFault,
     incident::IncidentLog,

@@ -67,6 +67,10 @@ pub(crate) const STALL_BYTES: u64 = 30 * 1024;
 pub(crate) const STALL_UNDER_PRESSURE: Duration = Duration::from_secs(2);
 /// Bytes of a waiting HTTP/2 response beyond its own: its task, and the state of h2 and the TLS records.
 pub(crate) const STREAM_BYTES: u64 = 20 * 1000;
+/// Bytes of a response's head that are not charged: more than it has without a site's `_headers`.
+pub(crate) const USUAL_HEAD_BYTES: usize = 6 * 1024;
+/// Bytes that a field of a head takes in memory beyond its name and value.
+pub(crate) const HEAD_FIELD_BYTES: usize = 128;
 /// HTTP/2 streams that one client may start although its share is used up, mostly by responses that it does not read.
 /// The newest replace the oldest of which it has not read [`STALL_BYTES`].
 pub(crate) const STREAMS_BEYOND: usize = 16;

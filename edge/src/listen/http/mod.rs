@@ -31,7 +31,7 @@ use self::h1::{ChargedBody, ParkableConnection};
 use super::tcp::ConnectionSeat;
 use crate::{
     front::{self, ClientConnection, HostRouter, ResponseBody},
-    http::{BodyError, charged_bytes, pinned},
+    http::{BodyError, charged_bytes, charged_head, pinned},
     limits, metrics,
 };
 
@@ -73,12 +73,17 @@ impl ConnectionShared {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         let first = response.body().left().min(limits::BLOCK_BYTES as u64);
+        let head = charged_head(response.headers());
+        // A client of HTTP/2 may leave the heads of many responses unread, one of HTTP/1.1 a single one.
+        let is_small = first == 0 && (head == 0 || protocol == Protocol::Http1);
         // A paced response holds nothing while it waits.
-        if first == 0 || response.body().is_paced() {
+        if is_small || response.body().is_paced() {
             return (response, None);
         }
-        response.body_mut().read_ahead(&self.connection.account);
-        let bytes = charged_bytes(usize::try_from(first).unwrap_or(limits::BLOCK_BYTES));
+        if first > 0 {
+            response.body_mut().read_ahead(&self.connection.account);
+        }
+        let bytes = head + charged_bytes(usize::try_from(first).unwrap_or(limits::BLOCK_BYTES));
         if let Ok(grant) = self.connection.account.try_take(bytes) {
             return (response, Some(grant));
         }

@@ -13,9 +13,10 @@ mod request;
 use std::{cell::RefCell, future::poll_fn, pin::pin, sync::Arc, task::Poll};
 
 use ::http::{
-    HeaderMap, HeaderName, HeaderValue, Request, Response,
+    HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode,
     header::{CONNECTION, CONTENT_LENGTH, DATE, TE, TRANSFER_ENCODING, UPGRADE},
 };
+use bytes::Bytes;
 use domain::Timestamp;
 use h2::{PingPong, Reason, RecvStream, server::SendResponse};
 use http_body::Body as _;
@@ -132,8 +133,18 @@ async fn answer(
     if !is_empty && let Some(len) = body.size_hint().exact() {
         head.headers.entry(CONTENT_LENGTH).or_insert_with(|| len.into());
     }
-    match respond.send_response(Response::from_parts(head, ()), is_empty) {
-        Ok(_) if is_empty => {}
+    // A head that is charged ends with an empty frame, which has its grant until both are written.
+    let is_last = is_empty && grant.is_none();
+    if is_empty && !is_last && head.status == StatusCode::NOT_MODIFIED {
+        // Some clients expect as many bytes in the frame.
+        head.headers.remove(CONTENT_LENGTH);
+    }
+    match respond.send_response(Response::from_parts(head, ()), is_last) {
+        Ok(_) if is_last => {}
+        Ok(mut stream) if is_empty => {
+            // Fails when the client has reset the stream.
+            let _ = stream.send_data(ChargedChunk::new(Bytes::new(), grant, None), true);
+        }
         Ok(stream) => flow::send(stream, body, grant, &flow).await,
         Err(error) => {
             tracing::debug!(%error, "an answer could not be sent");
