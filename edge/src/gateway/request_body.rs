@@ -54,8 +54,9 @@ impl ReadBody {
         }
         part.shrink_to(needed);
         let part = Arc::new(part);
-        let bytes = Bytes::from_owner(LargeBody { bytes: chat, _place: part.clone() });
-        Ok(Self { bytes, place: Some(part), _grant: self._grant })
+        self.bytes = Bytes::from_owner(LargeBody { bytes: chat, _place: part.clone() });
+        self.place = Some(part);
+        Ok(self)
     }
 
     /// Replaces the bytes with a rewritten request under the same grant, and releases the original bytes.
