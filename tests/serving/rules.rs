@@ -47,7 +47,7 @@ async fn header_rules() {
 #[tokio::test]
 async fn large_heads_come_with_and_without_a_body() {
     let value = "x".repeat(1_000);
-    let fields: String = (0..10).map(|number| format!("  X-Large-{number}: {value}\n")).collect();
+    let fields = (0..10).map(|number| format!("  X-Large-{number}: {value}\n")).collect::<Vec<_>>().concat();
     let (world, url) = world_with(docs().file("_headers", format!("/*\n{fields}"))).await;
     let edge = world.edge();
     let answer = both_versions(edge, &format!("{url}/notes.txt")).await.assert_body(200, "notes");
