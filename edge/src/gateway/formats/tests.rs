@@ -186,7 +186,7 @@ fn a_turn_of_very_many_parts_is_translated_in_one() {
     let models = ModelCatalog::from_config(&config, |_| Some("key".to_owned())).unwrap();
     let models = ServedModels::new(&models, &config, None).unwrap();
     let item = r#"{"type":"reasoning","content":"a"},{"role":"assistant","content":"b"}"#;
-    let body = format!(r#"{{"model":"svc/qwen3-32b","input":[{}]}}"#, vec![item; 3].join(","));
+    let body = format!(r#"{{"model":"svc/qwen3-32b","input":[{}]}}"#, [item; 3].join(","));
     let read = CompletionApi::Responses.read(Bytes::from(body).into(), &models, &RequestLimits::default()).unwrap();
     let sent: serde_json::Value = serde_json::from_slice(&read.body.joined()).unwrap();
     let said = serde_json::json!({ "type": "text", "text": "b" });
