@@ -83,7 +83,6 @@ impl RequestLimits {
 }
 
 /// The contract's defaults.
-#[cfg(any(test, fuzzing))]
 impl Default for RequestLimits {
     fn default() -> Self {
         let limited = |most| LimitWithSource { most, by: LimitSource::Plan };

@@ -3,7 +3,6 @@
 //! [`ErrorCode`] lists every code with its status and type; `openapi.json` is tested against it. All messages are
 //! written here: the text of a provider's errors never reaches a client.
 
-mod code;
 mod complaint;
 mod once;
 mod provider;
@@ -16,11 +15,11 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, hea
 use serde_json::json;
 
 pub(super) use self::{
-    code::ErrorCode,
     complaint::{ErrorReport, RequestComplaint},
     provider::ProviderError,
     request_fault::{RequestFacts, RequestFault},
 };
+pub(super) use super::error_code::ErrorCode;
 use super::meter::AdmissionError;
 use crate::{http::HttpFault, limits};
 

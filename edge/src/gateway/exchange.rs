@@ -19,14 +19,13 @@ use super::{
     body::GatewayBody,
     drains::CompletionCaller,
     error::{ApiError, ProviderError, RequestFacts},
-    formats::{ClientFormat, ErrorFormat, NativeAnswer},
+    formats::{AnswerFrames, ClientFormat, ErrorFormat, FormattedRequest, NativeAnswer, NativeFrames},
     meter::{AdmittedCompletion, Allowance, RateLimits},
     metered_answer::MeteredAnswer,
     models::ServedModel,
     rate_headers,
-    request::CompletionRequest,
     settings::GatewaySettings,
-    sse::{AnswerFrames, ChatFrames, NativeFrames},
+    sse::ChatFrames,
     state::GatewayState,
     stream::{KeepAliveTimer, StreamBody, StreamRelay},
     upstream::{GzipDecoder, UpstreamResponse},
@@ -47,7 +46,7 @@ pub(super) async fn complete(
     state: Arc<GatewayState>,
     settings: Arc<GatewaySettings>,
     key: Arc<GatewayKey>,
-    request: CompletionRequest,
+    request: FormattedRequest,
     request_id: String,
     caller: CompletionCaller,
 ) -> Response<GatewayBody> {
@@ -74,13 +73,13 @@ async fn admit_and_exchange(
     state: Arc<GatewayState>,
     key: Arc<GatewayKey>,
     allowance: Allowance,
-    request: CompletionRequest,
+    request: FormattedRequest,
     request_id: String,
     caller: &CompletionCaller,
     turn: TurnPermit<PayingAccount>,
 ) -> Response<GatewayBody> {
     let (route, longest) = (request.format.route(), request.time_limit());
-    let CompletionRequest { model, is_stream, max_usage, expected, sent, body, fallback, format } = request;
+    let FormattedRequest { model, is_stream, max_usage, expected, sent, body, fallback, format } = request;
     let errors = format.errors(&request_id, expected.prompt, &model);
     let mut memory = AnswerMemory::new(&state.answers, &key.payer);
     // Checked before the provider is contacted, so this refusal costs nothing.

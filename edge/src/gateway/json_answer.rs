@@ -10,8 +10,8 @@ use domain::usage::Ending;
 pub(super) use self::{embeddings::encode_base64, stream::to_stream};
 use super::{
     dialect, json,
-    meter::TokenUsage,
     models::ServedModel,
+    usage::TokenUsage,
     usage_report::{self, CostFields, ExpectedUsage},
 };
 use crate::limits;

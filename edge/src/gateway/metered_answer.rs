@@ -11,12 +11,12 @@ use domain::usage::{Ending, Microcents};
 
 use super::{
     drains::DisconnectFlag,
-    formats::NativeAnswer,
+    formats::{AnswerFrames, NativeAnswer},
     json_answer,
-    meter::{Reservation, TokenUsage},
+    meter::Reservation,
     metered_frames::MeteredFrames,
-    sse::AnswerFrames,
     traces::CompletionSpan,
+    usage::TokenUsage,
     usage_report::ExpectedUsage,
 };
 

@@ -5,8 +5,9 @@ use domain::usage::{Ending, Microcents};
 
 use super::{
     drains::DisconnectFlag,
+    formats::AnswerFrames,
     meter::Reservation,
-    sse::{AnswerFrames, StreamError, StreamProgress},
+    sse::{StreamError, StreamProgress},
     traces::CompletionSpan,
 };
 

@@ -26,6 +26,7 @@ mod dialect;
 mod drains;
 mod endpoints;
 mod error;
+mod error_code;
 mod exchange;
 mod formats;
 mod json;
@@ -49,8 +50,8 @@ mod stream;
 pub mod traces;
 mod under_way;
 mod upstream;
+mod usage;
 mod usage_report;
-#[cfg(any(test, fuzzing))]
 pub mod wire;
 
 use std::{net::IpAddr, sync::Arc};
@@ -69,17 +70,17 @@ use self::{
     asks::RequestLimits,
     drains::{CompletionCaller, DrainOnDrop, DrainTasks},
     error::ApiError,
-    formats::{CompletionApi, messages},
-    meter::{AdmittedCompletion, MaxUsage, UsageMeter},
+    formats::{CompletionApi, FormattedRequest, messages},
+    meter::{AdmittedCompletion, UsageMeter},
     models::ServedModels,
     plain_answers::{json_response, options, without_body},
-    request::CompletionRequest,
     request_body::{BodyReader, ReadBody},
     resume::{AnswerResumption, IdempotencyHeaders, IdempotentRequest, PendingExchange},
     route::GatewayRoute,
     state::GatewayState,
     traces::{CompletionSpan, CompletionTraces},
     under_way::PendingCompletions,
+    usage::MaxUsage,
 };
 pub use self::{
     body::GatewayBody, settings::GatewaySettings, under_way::ConnectionCompletions, upstream::ProviderSetupError,
@@ -153,7 +154,7 @@ impl Gateway {
         Self { traces, ..self }
     }
 
-    fn begin_span(&self, headers: &HeaderMap, key: &GatewayKey, request: &CompletionRequest) -> Option<CompletionSpan> {
+    fn begin_span(&self, headers: &HeaderMap, key: &GatewayKey, request: &FormattedRequest) -> Option<CompletionSpan> {
         self.traces.as_ref()?.begin(headers, &key.account, &request.model.model)
     }
 
@@ -377,7 +378,7 @@ impl Gateway {
 
     async fn complete(
         &self,
-        mut request: CompletionRequest,
+        mut request: FormattedRequest,
         key: Arc<GatewayKey>,
         settings: &Arc<GatewaySettings>,
         request_id: &str,
@@ -402,16 +403,16 @@ async fn validate_request(
     body: ReadBody,
     asks: &RequestLimits,
     settings: &Arc<GatewaySettings>,
-) -> Result<CompletionRequest, ApiError> {
+) -> Result<FormattedRequest, ApiError> {
     read_request(body, asks, settings, move |body, models, asks| api.read(body, models, asks)).await
 }
 
-async fn read_request(
+async fn read_request<R: Send + 'static>(
     body: ReadBody,
     asks: &RequestLimits,
     settings: &Arc<GatewaySettings>,
-    read: impl FnOnce(ReadBody, &ServedModels, &RequestLimits) -> Result<CompletionRequest, ApiError> + Send + 'static,
-) -> Result<CompletionRequest, ApiError> {
+    read: impl FnOnce(ReadBody, &ServedModels, &RequestLimits) -> Result<R, ApiError> + Send + 'static,
+) -> Result<R, ApiError> {
     if body.bytes.len() < limits::JUDGED_APART_BYTES {
         return read(body, &settings.models, asks);
     }

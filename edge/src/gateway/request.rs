@@ -34,8 +34,8 @@ use self::{
 };
 pub(super) use self::{
     embeddings::validate_embeddings,
-    fallback::FallbackRequest,
-    pieces::{BodyPieces, PieceWriter},
+    fallback::{FallbackRequest, WriteRequest},
+    pieces::PieceWriter,
     sent::{KNOWN_FIELDS, KnownField, SentFields},
     text::validate_text,
 };
@@ -43,16 +43,17 @@ use super::{
     asks::{RequestLimits, RequestedTokens, TokenCeiling},
     endpoints,
     error::ApiError,
-    formats::ClientFormat,
     json,
-    meter::MaxUsage,
     models::{ServedModel, ServedModels},
     request_body::ReadBody,
+    upstream::BodyPieces,
+    usage::MaxUsage,
     usage_report::{self, ExpectedUsage},
 };
 use crate::limits;
 
-pub(super) struct CompletionRequest {
+/// A validated request for a completion, with the format `F` of its answer.
+pub(super) struct CompletionRequest<F = ()> {
     pub(super) model: Arc<ServedModel>,
     pub(super) is_stream: bool,
     pub(super) max_usage: MaxUsage,
@@ -62,10 +63,16 @@ pub(super) struct CompletionRequest {
     pub(super) body: BodyPieces,
     /// The request for the model's second provider, if it has one.
     pub(super) fallback: Option<Box<FallbackRequest>>,
-    pub(super) format: ClientFormat,
+    pub(super) format: F,
 }
 
-impl CompletionRequest {
+impl<F> CompletionRequest<F> {
+    /// Replaces the format of the answer.
+    pub(super) fn with_format<G>(self, format: G) -> CompletionRequest<G> {
+        let Self { model, is_stream, max_usage, expected, sent, body, fallback, format: _ } = self;
+        CompletionRequest { model, is_stream, max_usage, expected, sent, body, fallback, format }
+    }
+
     /// Returns the time limit for the whole answer: how long a slow model takes for the most tokens of a choice.
     pub(super) fn time_limit(&self) -> Duration {
         let tokens = self.max_usage.completion / self.expected.choices.max(1);
@@ -81,7 +88,6 @@ pub(super) const GOVERNED: [&[u8]; 7] =
 pub(super) const JUDGED: [&[u8]; 3] = [b"messages", b"tools", b"tool_choice"];
 
 /// Validates the body of a request within a key's limits, and writes the provider's body.
-#[cfg(any(test, fuzzing))]
 pub(super) fn validate(
     body: &Bytes,
     models: &ServedModels,
@@ -165,7 +171,7 @@ fn validate_for(
         sent: fields.sent_fields(),
         body: written.body,
         fallback: None,
-        format: ClientFormat::Chat,
+        format: (),
     })
 }
 

@@ -69,7 +69,6 @@ impl ReadBody {
     }
 }
 
-#[cfg(any(test, fuzzing))]
 impl From<Bytes> for ReadBody {
     fn from(bytes: Bytes) -> Self {
         Self { bytes, place: None, _grant: None }

@@ -9,7 +9,7 @@ use domain::usage::{Ending, TokenKinds};
 use memchr::memmem;
 
 pub(super) use self::cost::CostFields;
-use super::{json, meter::TokenUsage};
+use super::{json, usage::TokenUsage};
 use crate::limits;
 
 /// The positions of the counts in the gateway's own `usage` objects.

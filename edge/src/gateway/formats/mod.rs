@@ -6,6 +6,7 @@
 //! are neither copied nor allocated here. Start with [`CompletionApi::read`] for requests and [`ClientFormat`] for answers. The
 //! dialects of the providers are handled elsewhere.
 
+mod answer_frames;
 mod chat;
 pub(super) mod messages;
 mod native;
@@ -18,8 +19,9 @@ use config::models::ModelRoute;
 use domain::Clock;
 use http::{HeaderMap, Response};
 
-pub(super) use self::native::{
-    NativeAnswer, NativeFormat, NativeRequest, NativeUsage, native_ending, native_word_bytes,
+pub(super) use self::{
+    answer_frames::AnswerFrames,
+    native::{NativeAnswer, NativeFormat, NativeFrames},
 };
 use super::{
     answer_memory::AnswerMemory,
@@ -32,6 +34,9 @@ use super::{
     sse::StreamError,
 };
 use crate::limits;
+
+/// A validated request, with the format of its answer.
+pub(super) type FormattedRequest = CompletionRequest<ClientFormat>;
 
 /// An endpoint for completions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,11 +60,15 @@ impl CompletionApi {
         body: ReadBody,
         models: &ServedModels,
         asks: &RequestLimits,
-    ) -> Result<CompletionRequest, ApiError> {
+    ) -> Result<FormattedRequest, ApiError> {
         match self {
-            Self::Chat => request::validate_chat(body, models, asks, &[]),
-            Self::Text => request::validate_text(body, models, asks),
-            Self::Embeddings => request::validate_embeddings(body, models, asks),
+            Self::Chat => Ok(request::validate_chat(body, models, asks, &[])?.with_format(ClientFormat::Chat)),
+            Self::Text => Ok(request::validate_text(body, models, asks)?.with_format(ClientFormat::Text)),
+            Self::Embeddings => {
+                let request = request::validate_embeddings(body, models, asks)?;
+                let format = ClientFormat::Embeddings { as_base64: request.format.as_base64 };
+                Ok(request.with_format(format))
+            }
             Self::Responses => {
                 let (chat, context) = responses::to_chat(&body.bytes)?;
                 let own = native::native_body(self, &body.bytes, models, asks);

@@ -7,8 +7,8 @@ use domain::usage::Ending;
 use super::{
     super::{
         json,
-        meter::TokenUsage,
         models::ServedModel,
+        usage::TokenUsage,
         usage_report::{CostFields, ExpectedUsage},
     },
     AnswerError, RewrittenAnswer,

@@ -38,7 +38,6 @@ mod reservation;
 mod settlement;
 mod spares;
 mod tally;
-mod usage;
 
 use std::{
     path::PathBuf,
@@ -66,7 +65,6 @@ pub use self::{
     charge::ChargeFlag,
     reservation::Reservation,
     settlement::MeterTasks,
-    usage::{MaxUsage, TokenUsage},
 };
 use self::{
     check::BudgetError,
@@ -77,6 +75,7 @@ use self::{
     refusals::{RefusalCache, RefusalGrounds},
     spares::{SpareCount, SparePool},
 };
+use super::usage::MaxUsage;
 use crate::{limits, memory::keys::GatewayKey, metrics::postgres_failed};
 
 /// The meter of an edge. Cheap to clone.

@@ -12,7 +12,10 @@ use domain::{
 };
 
 use super::{
-    super::traces::CompletionSpan, charge::ChargeFlag, ledger::CompletionLedger, tally::UsageTally, usage::TokenUsage,
+    super::{traces::CompletionSpan, usage::TokenUsage},
+    charge::ChargeFlag,
+    ledger::CompletionLedger,
+    tally::UsageTally,
 };
 use crate::limits;
 

@@ -3,7 +3,7 @@
 use config::models::ModelRoute;
 
 use super::{
-    super::{asks::RequestLimits, error::ApiError, formats::ClientFormat, meter::MaxUsage, usage_report},
+    super::{asks::RequestLimits, error::ApiError, usage::MaxUsage, usage_report},
     CompletionRequest, ExpectedUsage, FieldPassage, GOVERNED, ProviderBody, ReadBody, RequestContent, RequestFields,
     ServedModels, TokenCeilings, check_access,
     inputs::TextInputs,
@@ -14,11 +14,18 @@ use crate::limits;
 /// The fields of an embedding request that this module validates.
 const OWN: [&str; 3] = ["dimensions", "encoding_format", "input"];
 
+/// The format of embeddings in an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::gateway) struct EmbeddingsFormat {
+    /// Whether to encode them in base64, if the provider has not done so.
+    pub(in crate::gateway) as_base64: bool,
+}
+
 pub(in crate::gateway) fn validate_embeddings(
     body: ReadBody,
     models: &ServedModels,
     asks: &RequestLimits,
-) -> Result<CompletionRequest, ApiError> {
+) -> Result<CompletionRequest<EmbeddingsFormat>, ApiError> {
     let body = &replace_lone_surrogates(body).bytes;
     let fields = RequestFields::parse(body)?;
     let model = fields.model(models, asks, ModelRoute::Embeddings)?;
@@ -65,6 +72,6 @@ pub(in crate::gateway) fn validate_embeddings(
         sent: fields.sent_fields(),
         body: written.body,
         fallback: None,
-        format: ClientFormat::Embeddings { as_base64 },
+        format: EmbeddingsFormat { as_base64 },
     })
 }

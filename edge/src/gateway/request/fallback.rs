@@ -5,10 +5,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{
-    super::{asks::RequestLimits, error::ApiError, formats::NativeRequest, models::ServedModel},
+    super::{asks::RequestLimits, error::ApiError, models::ServedModel},
     BodyPieces, CompletionRequest, RequestFields, validate_for,
 };
 use crate::limits;
+
+/// Writes a request in another format than a chat completion.
+pub(in crate::gateway) trait WriteRequest: Send + Sync {
+    /// Writes the body for a model's provider.
+    fn write(&self, model: &ServedModel) -> BodyPieces;
+}
 
 /// A request for a model's second provider. Until it is needed, it holds the chat completion from which the first
 /// provider's body was written; both share their long parts.
@@ -18,7 +24,7 @@ pub(in crate::gateway) struct FallbackRequest {
     asks: RequestLimits,
     hints: &'static [&'static str],
     /// The request in the client's own format, if the second provider has an endpoint for it.
-    native: Option<NativeRequest>,
+    native: Option<Box<dyn WriteRequest>>,
 }
 
 impl FallbackRequest {
@@ -32,7 +38,7 @@ impl FallbackRequest {
     }
 
     /// Makes the request pass in the client's own format.
-    pub(in crate::gateway) fn set_native(&mut self, native: NativeRequest) {
+    pub(in crate::gateway) fn set_native(&mut self, native: Box<dyn WriteRequest>) {
         self.native = Some(native);
         self.body = Bytes::new();
     }

@@ -1,36 +1,14 @@
-//! Bodies composed of slices of another body: long parts are shared and short ones copied, so a large body is in memory
-//! once however often it is sent.
+//! Writes bodies composed of slices of another body: long parts are shared and short ones copied, so a large body is in
+//! memory once however often it is sent.
 
 use std::ops::Range;
 
 use bytes::Bytes;
 
-use crate::{gateway::dialect::TextSink, limits};
-
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(in crate::gateway) struct BodyPieces(Vec<Bytes>);
-
-impl BodyPieces {
-    pub(in crate::gateway) fn len(&self) -> usize {
-        self.0.iter().map(Bytes::len).sum()
-    }
-
-    pub(in crate::gateway) fn into_inner(self) -> Vec<Bytes> {
-        self.0
-    }
-
-    /// Returns the pieces joined into one.
-    #[cfg(any(test, fuzzing))]
-    pub(in crate::gateway) fn joined(&self) -> Bytes {
-        self.0.concat().into()
-    }
-}
-
-impl From<Bytes> for BodyPieces {
-    fn from(body: Bytes) -> Self {
-        Self(vec![body])
-    }
-}
+use crate::{
+    gateway::{dialect::TextSink, upstream::BodyPieces},
+    limits,
+};
 
 /// Writes a body of which most is in `shared`.
 ///
@@ -78,7 +56,7 @@ impl<'b> PieceWriter<'b> {
 
     pub(in crate::gateway) fn finish(mut self) -> BodyPieces {
         self.end_last();
-        BodyPieces(self.done)
+        BodyPieces::from(self.done)
     }
 
     /// Writes `text`. `place` is its offset in the shared body, if it is a slice of it.

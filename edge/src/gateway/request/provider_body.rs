@@ -8,10 +8,11 @@ use super::{
         asks::RequestedTokens,
         dialect::{self, ParsedToolChoice, TextSink as _},
         json,
+        upstream::BodyPieces,
     },
     GOVERNED, RequestField, RequestFields, ServedModel,
     content::{self, RequestContent},
-    pieces::{BodyPieces, PieceWriter},
+    pieces::PieceWriter,
 };
 
 /// The client's field names for the most tokens per choice.

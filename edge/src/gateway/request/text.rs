@@ -3,7 +3,7 @@
 use config::models::ModelRoute;
 
 use super::{
-    super::{asks::RequestLimits, error::ApiError, formats::ClientFormat, meter::MaxUsage, usage_report},
+    super::{asks::RequestLimits, error::ApiError, usage::MaxUsage, usage_report},
     CompletionRequest, ExpectedUsage, FieldPassage, ProviderBody, ReadBody, RequestContent, RequestFields,
     ServedModels, TokenCeilings, check_access,
     inputs::TextInputs,
@@ -102,6 +102,6 @@ pub(in crate::gateway) fn validate_text(
         sent: fields.sent_fields(),
         body: written.body,
         fallback: None,
-        format: ClientFormat::Text,
+        format: (),
     })
 }

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     super::{
-        body::GatewayBody, drains::CompletionCaller, exchange, meter::ChargeFlag, request::CompletionRequest,
+        body::GatewayBody, drains::CompletionCaller, exchange, formats::FormattedRequest, meter::ChargeFlag,
         settings::GatewaySettings, state::GatewayState, traces::CompletionSpan,
     },
     AnswerResumption,
@@ -25,7 +25,7 @@ pub(in crate::gateway) struct PendingExchange {
     pub(in crate::gateway) state: Arc<GatewayState>,
     pub(in crate::gateway) settings: Arc<GatewaySettings>,
     pub(in crate::gateway) key: Arc<GatewayKey>,
-    pub(in crate::gateway) request: CompletionRequest,
+    pub(in crate::gateway) request: FormattedRequest,
     pub(in crate::gateway) request_id: String,
     pub(in crate::gateway) span: Option<CompletionSpan>,
 }

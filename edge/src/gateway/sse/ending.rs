@@ -5,7 +5,7 @@ use bytes::BytesMut;
 use super::{
     super::{
         json_answer,
-        meter::TokenUsage,
+        usage::TokenUsage,
         usage_report::{self, CostFields},
     },
     ChatFrames, StreamError,

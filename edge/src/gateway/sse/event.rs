@@ -41,17 +41,17 @@ impl EventSearch {
     }
 }
 
-pub(super) struct SseEvent {
-    pub(super) data: EventData,
-    pub(super) is_error: bool,
+pub(in crate::gateway) struct SseEvent {
+    pub(in crate::gateway) data: EventData,
+    pub(in crate::gateway) is_error: bool,
     /// Whether every line is a comment or a standard event field.
-    pub(super) is_valid: bool,
+    pub(in crate::gateway) is_valid: bool,
     /// Whether some lines do not pass: `id`, `retry` and empty data, which make some clients report a nonexistent
     /// event.
-    pub(super) is_odd: bool,
+    pub(in crate::gateway) is_odd: bool,
 }
 
-pub(super) enum EventData {
+pub(in crate::gateway) enum EventData {
     /// No data, or only spaces; the event may be a comment.
     None,
     /// The usual single line: the position of its value in the event.
@@ -61,7 +61,7 @@ pub(super) enum EventData {
 }
 
 impl EventData {
-    pub(super) fn bytes<'d>(&'d self, event: &'d [u8]) -> &'d [u8] {
+    pub(in crate::gateway) fn bytes<'d>(&'d self, event: &'d [u8]) -> &'d [u8] {
         match self {
             Self::None => &[],
             Self::Line(span) => event.get(span.clone()).unwrap_or_default(),
@@ -71,7 +71,7 @@ impl EventData {
 }
 
 impl SseEvent {
-    pub(super) fn parse(event: &[u8]) -> Self {
+    pub(in crate::gateway) fn parse(event: &[u8]) -> Self {
         let mut parsed = Self { data: EventData::None, is_error: false, is_valid: true, is_odd: false };
         let mut start = 0;
         while start < event.len() {
@@ -116,7 +116,7 @@ impl SseEvent {
 
 /// Keeps only the lines that every client understands: comments and, if there is data, the event's name and the data.
 /// Otherwise the result is empty.
-pub(super) fn without_odd_lines(event: &[u8], has_data: bool) -> Vec<u8> {
+pub(in crate::gateway) fn without_odd_lines(event: &[u8], has_data: bool) -> Vec<u8> {
     let mut out = Vec::with_capacity(event.len());
     for line in event.split(|byte| matches!(byte, b'\n' | b'\r')) {
         let passes = match line.iter().position(|byte| *byte == b':') {

@@ -3,13 +3,12 @@
 //!
 //! An *event* ends with an empty line; a *frame* is the JSON object in an event's `data`.
 
-mod answer;
 mod ending;
 mod error;
 mod event;
 mod merged;
-mod native;
 mod payloads;
+mod relayed;
 mod reports;
 mod split;
 
@@ -19,21 +18,21 @@ use bytes::BytesMut;
 use config::models::ModelRoute;
 use domain::usage::Ending;
 
+use self::reports::ChoiceReports;
 pub(super) use self::{
-    answer::AnswerFrames, error::StreamError, event::EventSearch, merged::MergedAnswer, native::NativeFrames,
+    error::StreamError,
+    event::{EventData, EventSearch, SseEvent},
+    merged::MergedAnswer,
     payloads::payloads,
-};
-use self::{
-    event::{EventData, SseEvent},
-    reports::ChoiceReports,
+    relayed::RelayedStream,
     split::EventSplitter,
 };
 use super::{
     dialect,
     error::ErrorReport,
     json, json_answer,
-    meter::TokenUsage,
     models::ServedModel,
+    usage::TokenUsage,
     usage_report::{self, CostFields, ExpectedUsage},
 };
 use crate::{limits, metrics};

@@ -3,7 +3,7 @@
 //! Some providers report there the usage of all choices, others that of the frame's choice, like vLLM when asked for
 //! usage in every frame. The reports do not tell which, so both are tracked, and the answer's words decide.
 
-use super::super::{json, meter::TokenUsage, usage_report};
+use super::super::{json, usage::TokenUsage, usage_report};
 use crate::limits;
 
 /// The latest report for each choice.

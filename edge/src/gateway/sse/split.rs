@@ -6,7 +6,7 @@ use super::{EventSearch, StreamError, StreamProgress};
 
 /// Splits a stream into events, wherever the pieces are cut. An event that arrives in one piece is not copied.
 #[derive(Default)]
-pub(super) struct EventSplitter {
+pub(in crate::gateway) struct EventSplitter {
     /// The beginning of an incomplete event.
     pending: BytesMut,
     search: EventSearch,
@@ -15,7 +15,7 @@ pub(super) struct EventSplitter {
 impl EventSplitter {
     /// Passes each event that `chunk` completes to `read`, until one is the last. Fails with `read`, or beyond `most`
     /// bytes.
-    pub(super) fn push(
+    pub(in crate::gateway) fn push(
         &mut self,
         chunk: &[u8],
         most: usize,
@@ -35,7 +35,7 @@ impl EventSplitter {
     }
 
     /// Passes the incomplete event to `read` as if it had ended. Returns `None` if there is none.
-    pub(super) fn finish(
+    pub(in crate::gateway) fn finish(
         &mut self,
         read: impl FnMut(&[u8]) -> Result<StreamProgress, StreamError>,
     ) -> Option<Result<StreamProgress, StreamError>> {

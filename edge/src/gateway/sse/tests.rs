@@ -1,9 +1,23 @@
+use config::{
+    Gateway,
+    models::{MAX_TOKENS, ModelCatalog},
+};
+
 use super::*;
-use crate::gateway::{error::RequestComplaint, wire::WireChecks};
+use crate::gateway::{error::RequestComplaint, models::ServedModels, wire::WireChecks};
+
+/// Relays the answer to a request for `choices` choices.
+fn relay_choices<'p>(choices: u64, pieces: impl IntoIterator<Item = &'p [u8]>) -> RelayedStream {
+    let config = Gateway::default();
+    let models = ModelCatalog::from_config(&config, |_| Some("key".to_owned())).unwrap();
+    let models = ServedModels::new(&models, &config, None).unwrap();
+    let expected = ExpectedUsage { prompt: 7, completion: MAX_TOKENS, choices, images: 0 };
+    ChatFrames::new(models.find("svc/qwen3-32b").unwrap().clone(), expected).relay(pieces)
+}
 
 /// Returns the output, how the stream ended, and its usage: prompt, completion, and whether it is estimated.
 fn relay<'p>(pieces: impl IntoIterator<Item = &'p [u8]>) -> (String, Result<(), StreamError>, (u64, u64, bool)) {
-    let relayed = WireChecks::new().unwrap().relay(1, pieces);
+    let relayed = relay_choices(1, pieces);
     let TokenUsage { prompt, completion, is_estimated, .. } = relayed.usage;
     (String::from_utf8(relayed.out).unwrap(), relayed.end, (prompt, completion, is_estimated))
 }
@@ -295,7 +309,7 @@ fn the_usage_of_all_choices_is_not_added_up() {
     };
     // The same total three times; a running total; and 7 tokens each.
     for (last, completion, is_estimated) in [([21; 3], 21, false), ([7, 14, 21], 21, false), ([7; 3], 21, true)] {
-        let relayed = WireChecks::new().unwrap().relay(3, [pieces(last).as_bytes()]);
+        let relayed = relay_choices(3, [pieces(last).as_bytes()]);
         assert_eq!(
             (relayed.end, relayed.usage),
             (Ok(()), TokenUsage { is_estimated, ..TokenUsage::reported(3, completion) }),
@@ -304,7 +318,7 @@ fn the_usage_of_all_choices_is_not_added_up() {
     }
     // Without reports, frames without words have no tokens.
     let silent = pieces([21; 3]).replace(&usage(21), "null");
-    assert_eq!(WireChecks::new().unwrap().relay(3, [silent.as_bytes()]).usage, TokenUsage::estimated(7, 21));
+    assert_eq!(relay_choices(3, [silent.as_bytes()]).usage, TokenUsage::estimated(7, 21));
 }
 
 /// vLLM can report the usage of a choice with each of its pieces.
@@ -321,7 +335,7 @@ fn the_usage_of_one_of_several_choices_is_not_taken_for_all() {
     let pieces = [frame(0, 10, "null"), frame(1, 10, "null"), frame(0, 20, "null"), frame(1, 20, "\"stop\"")];
     let of = |choices: u64, last: &[&str]| {
         let events: Vec<&str> = pieces.iter().map(String::as_str).chain(last.iter().copied()).collect();
-        WireChecks::new().unwrap().relay(choices, [stream(&events, "\n").as_bytes()])
+        relay_choices(choices, [stream(&events, "\n").as_bytes()])
     };
     let usage =
         |prompt, completion, is_estimated| TokenUsage { is_estimated, ..TokenUsage::reported(prompt, completion) };
@@ -337,7 +351,7 @@ fn the_usage_of_one_of_several_choices_is_not_taken_for_all() {
     let silent = pieces[..3].iter().map(|piece| piece.split(",\"usage\"").next().unwrap().to_owned() + "}");
     let once = silent.chain([pieces[3].clone()]).collect::<Vec<_>>().join("\n\n") + "\n\n";
     for end in ["", "data: [DONE]\n\n"] {
-        let once = WireChecks::new().unwrap().relay(2, [(once.clone() + end).as_bytes()]);
+        let once = relay_choices(2, [(once.clone() + end).as_bytes()]);
         assert_eq!((once.end, once.usage), (Ok(()), usage(3, 20, false)), "{end}");
     }
     // With one choice, it is the total.

@@ -20,7 +20,7 @@ use tokio::{sync::mpsc, time::Instant};
 
 pub use self::send::{TraceSetupError, TraceTask, start};
 use self::{context::SpanContext, otlp::EndedSpan};
-use super::{error::ErrorCode, meter::TokenUsage};
+use super::{error::ErrorCode, usage::TokenUsage};
 use crate::{limits, metrics};
 
 /// Precedes a finish reason. Inside a string, the quotes would be escaped, so an answer's words never match.

@@ -6,7 +6,7 @@ use config::models::Model;
 use serde_json::{Value, json};
 
 use super::{
-    super::{error::ErrorCode, meter::TokenUsage},
+    super::{error::ErrorCode, usage::TokenUsage},
     context::SpanContext,
 };
 

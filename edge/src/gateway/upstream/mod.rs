@@ -4,6 +4,7 @@
 //! the client without a hop between tasks. Idle connections are not polled; whether one is still open is checked when
 //! it is taken from the pool. This module does not interpret answers. Start with [`ProviderPool::send`].
 
+mod body_pieces;
 mod circuit;
 mod connection;
 mod gzip;
@@ -32,6 +33,7 @@ use tokio::time::{timeout, timeout_at};
 use tower::ServiceExt as _;
 
 pub(super) use self::{
+    body_pieces::BodyPieces,
     circuit::{CircuitBreaker, ProviderHealth},
     gzip::{GzipDecoder, GzipError},
     media_type::MediaType,

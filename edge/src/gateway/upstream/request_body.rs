@@ -11,7 +11,7 @@ use std::{
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 
-use super::super::request::BodyPieces;
+use super::BodyPieces;
 use crate::limits;
 
 /// A body to send, which can be retried if nothing of it was taken at the first attempt. Clones share it.

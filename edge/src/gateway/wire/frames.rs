@@ -2,15 +2,14 @@
 
 use std::iter;
 
-use bytes::BytesMut;
 use config::models::MAX_TOKENS;
 
 use super::{
     super::{
         dialect,
-        meter::TokenUsage,
         models::ServedModel,
-        sse::{ChatFrames, StreamError, StreamProgress},
+        sse::{ChatFrames, RelayedStream},
+        usage::TokenUsage,
         usage_report::{self, ExpectedUsage},
     },
     PropertyViolation, WireChecks,
@@ -23,15 +22,6 @@ use crate::limits;
 const SHORTEST_USAGE: &str = r#"data:{"usage":{"prompt_tokens":0,"total_tokens":1}}"#;
 /// The shortest field with a model's name.
 const SHORTEST_MODEL: &str = "\"model\":0";
-
-#[derive(Debug, PartialEq, Eq)]
-pub(in crate::gateway) struct RelayedStream {
-    /// The output for the client.
-    pub(in crate::gateway) out: Vec<u8>,
-    pub(in crate::gateway) end: Result<(), StreamError>,
-    pub(in crate::gateway) usage: TokenUsage,
-    pub(in crate::gateway) usage_so_far: TokenUsage,
-}
 
 impl WireChecks {
     /// Checks the parser of streams. The first byte of `input` determines how the rest is cut, and whether it has two
@@ -62,22 +52,9 @@ impl WireChecks {
         check_relayed(&whole, &self.streamed)
     }
 
-    /// Relays a stream in these pieces, for a request with this number of choices.
-    pub(in crate::gateway) fn relay<'p>(
-        &self,
-        choices: u64,
-        pieces: impl IntoIterator<Item = &'p [u8]>,
-    ) -> RelayedStream {
+    fn relay<'p>(&self, choices: u64, pieces: impl IntoIterator<Item = &'p [u8]>) -> RelayedStream {
         let expected = ExpectedUsage { prompt: 7, completion: MAX_TOKENS, choices, images: 0 };
-        let mut frames = ChatFrames::new(self.streamed.clone(), expected);
-        let mut out = BytesMut::new();
-        let end = pieces.into_iter().find_map(|piece| match frames.push(piece, &mut out) {
-            Ok(StreamProgress::Ongoing) => None,
-            Ok(StreamProgress::Complete) => Some(Ok(())),
-            Err(error) => Some(Err(error)),
-        });
-        let end = end.unwrap_or_else(|| frames.end(&mut out));
-        RelayedStream { out: out.to_vec(), end, usage: frames.usage(), usage_so_far: frames.usage_so_far() }
+        ChatFrames::new(self.streamed.clone(), expected).relay(pieces)
     }
 }
 

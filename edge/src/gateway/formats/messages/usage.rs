@@ -4,7 +4,7 @@ use domain::usage::AssumedKinds;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::gateway::{meter, usage_report};
+use crate::gateway::{usage, usage_report};
 
 /// The tokens used by an answer. Prompt tokens are split into those read from the provider's cache, written to it, and
 /// others.
@@ -36,7 +36,7 @@ struct UsageExtras {
 /// The usage reports of one answer, merged like the meter does.
 #[derive(Debug, Default)]
 pub(super) struct UsageReports {
-    sums: Option<meter::TokenUsage>,
+    sums: Option<usage::TokenUsage>,
     usage: MessagesUsage,
 }
 
@@ -47,7 +47,7 @@ impl UsageReports {
         let estimated = said.estimated == Some(true);
         // An estimate is the meter's final value, even if a report was higher.
         self.sums = usage_report::merge_reports(self.sums.take().filter(|_| !estimated), Some(reported));
-        if let Some(meter::TokenUsage { prompt, completion, kinds, .. }) = self.sums
+        if let Some(usage::TokenUsage { prompt, completion, kinds, .. }) = self.sums
             && (prompt, completion) == (reported.prompt, reported.completion)
         {
             let (read, created) = (kinds.cached.unwrap_or(0), kinds.cache_write.unwrap_or(0));

@@ -15,7 +15,7 @@ use super::{
             error::ApiError,
             json,
             json_answer::{AnswerError, RewrittenAnswer},
-            meter::TokenUsage,
+            usage::TokenUsage,
             usage_report::ExpectedUsage,
         },
         CompletionApi, messages, responses,

@@ -3,9 +3,10 @@
 //! A request is validated through its translation to a chat completion, so that every model accepts, refuses and
 //! reserves the same. The provider gets the client's own text, in which [`request`] replaces the governed fields. The
 //! answer also passes byte for byte, except for the model's name, while its [`usage`] is read; streams by
-//! [`NativeFrames`](super::super::sse::NativeFrames).
+//! [`NativeFrames`].
 
 mod answer;
+mod frames;
 mod request;
 mod usage;
 
@@ -15,17 +16,16 @@ use bytes::Bytes;
 use config::models::{Model, ModelRoute};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-pub(in crate::gateway) use self::{
-    answer::{NativeAnswer, ending as native_ending, word_bytes as native_word_bytes},
-    usage::NativeUsage,
-};
-use super::{ClientFormat, CompletionApi, CompletionRequest};
+use self::usage::NativeUsage;
+pub(in crate::gateway) use self::{answer::NativeAnswer, frames::NativeFrames};
+use super::{ClientFormat, CompletionApi, CompletionRequest, FormattedRequest};
 use crate::{
     gateway::{
         asks::RequestLimits,
         json,
         models::{ServedModel, ServedModels},
-        request::BodyPieces,
+        request::WriteRequest,
+        upstream::BodyPieces,
     },
     limits,
 };
@@ -45,16 +45,14 @@ pub(in crate::gateway) struct NativeFormat {
 }
 
 /// A request to a second provider in the client's own format.
-#[derive(Clone)]
-pub(in crate::gateway) struct NativeRequest {
+struct NativeRequest {
     api: CompletionApi,
     body: Bytes,
     most_tokens: u64,
 }
 
-impl NativeRequest {
-    /// Writes the body for a model's provider.
-    pub(in crate::gateway) fn write(&self, model: &ServedModel) -> BodyPieces {
+impl WriteRequest for NativeRequest {
+    fn write(&self, model: &ServedModel) -> BodyPieces {
         request::write(self.api, &self.body, model, self.most_tokens).body
     }
 }
@@ -81,13 +79,13 @@ pub(super) fn pass_native(
     chat_bytes: usize,
     translated: ClientFormat,
     request: CompletionRequest,
-) -> CompletionRequest {
+) -> FormattedRequest {
     let is_native = |body: &Bytes| {
         let has_few_fields = json::fields(body).nth(limits::REQUEST_FIELDS).is_none();
         has_few_fields && has_route(&request.model.model, api) && !request::has_inline_tools(api, body)
     };
     let Some(body) = body.filter(is_native) else {
-        return CompletionRequest { format: translated, ..request };
+        return request.with_format(translated);
     };
     let mended = json::replace_lone_surrogates(&body).map(Bytes::from);
     let body = &mended.unwrap_or(body);
@@ -101,7 +99,7 @@ pub(super) fn pass_native(
     max_usage.prompt = max_usage.prompt.max(prompt.min(readable));
     let fallback = request.fallback.map(|mut fallback| {
         if has_route(&fallback.model.model, api) {
-            fallback.set_native(NativeRequest { api, body: body.clone(), most_tokens });
+            fallback.set_native(Box::new(NativeRequest { api, body: body.clone(), most_tokens }));
         }
         fallback
     });
@@ -115,7 +113,7 @@ pub(super) fn pass_native(
         translated,
     };
     let format = ClientFormat::Native(Box::new(native));
-    CompletionRequest { max_usage, body: written.body, fallback, format, ..request }
+    CompletionRequest { max_usage, body: written.body, fallback, ..request }.with_format(format)
 }
 
 fn has_route(model: &Model, api: CompletionApi) -> bool {

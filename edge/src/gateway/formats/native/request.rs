@@ -12,7 +12,8 @@ use super::super::{
         dialect::TextSink as _,
         json,
         models::ServedModel,
-        request::{BodyPieces, PieceWriter, surplus_tokens},
+        request::{PieceWriter, surplus_tokens},
+        upstream::BodyPieces,
     },
     CompletionApi,
 };

@@ -12,7 +12,7 @@ use crate::gateway::{
     error::ApiError,
     json_answer::{AnswerError, RewrittenAnswer},
     models::ServedModels,
-    sse::{NativeFrames, StreamError, StreamProgress},
+    sse::{StreamError, StreamProgress},
     usage_report::ExpectedUsage,
 };
 
@@ -30,7 +30,7 @@ fn models() -> ServedModels {
     ServedModels::new(&models, &config, None).unwrap()
 }
 
-fn read(api: CompletionApi, body: &str) -> Result<CompletionRequest, ApiError> {
+fn read(api: CompletionApi, body: &str) -> Result<FormattedRequest, ApiError> {
     api.read(Bytes::copy_from_slice(body.as_bytes()).into(), &models(), &RequestLimits::default())
 }
 

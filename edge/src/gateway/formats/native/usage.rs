@@ -6,7 +6,7 @@ use serde_json::json;
 use super::super::{
     super::{
         json as fields,
-        meter::TokenUsage,
+        usage::TokenUsage,
         usage_report::{self, ExpectedUsage},
     },
     CompletionApi,

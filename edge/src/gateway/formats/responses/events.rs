@@ -7,8 +7,8 @@ use super::{
     super::{
         super::{
             error::ApiError,
-            meter::TokenUsage,
             sse::{StreamError, payloads},
+            usage::TokenUsage,
             usage_report,
         },
         TranslateEvents,

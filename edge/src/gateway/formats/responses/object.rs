@@ -4,7 +4,7 @@ use domain::usage::AssumedKinds;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{super::super::meter::TokenUsage, context::ResponsesContext, usage::UsageDetails};
+use super::{super::super::usage::TokenUsage, context::ResponsesContext, usage::UsageDetails};
 
 #[derive(Debug, Serialize)]
 pub(super) struct ResponseObject<'a> {

@@ -3,6 +3,7 @@
 use config::gateway::ModelEntry;
 use serde_json::Value;
 
+use super::super::embeddings::EmbeddingsFormat;
 use super::*;
 
 /// Returns models of the shipped providers, one for each path.
@@ -27,9 +28,9 @@ fn models() -> ServedModels {
     ServedModels::new(&models, &config, None).unwrap()
 }
 
-type Validated = Result<CompletionRequest, ApiError>;
+type Validated<F = ()> = Result<CompletionRequest<F>, ApiError>;
 
-fn embeddings(model: &str, fields: &str) -> Validated {
+fn embeddings(model: &str, fields: &str) -> Validated<EmbeddingsFormat> {
     validate_embeddings(
         Bytes::from(format!(r#"{{"model":"svc/{model}"{fields}}}"#)).into(),
         &models(),
@@ -46,7 +47,7 @@ fn text(model: &str, fields: &str) -> Validated {
 }
 
 /// Returns what follows the model in the provider's body.
-fn sent(request: Validated) -> String {
+fn sent<F>(request: Validated<F>) -> String {
     let request = request.unwrap_or_else(|error| panic!("{error:?}"));
     let body = String::from_utf8(request.body.joined().to_vec()).unwrap();
     body.strip_prefix(r#"{"model":"upstream""#)
@@ -56,7 +57,7 @@ fn sent(request: Validated) -> String {
         .to_owned()
 }
 
-fn refusal(request: Validated) -> (String, String) {
+fn refusal<F>(request: Validated<F>) -> (String, String) {
     let error = request.err().expect("it was accepted").to_json();
     let error: Value = serde_json::from_str(&error).unwrap();
     let text = |name: &str| error["error"][name].as_str().unwrap_or_default().to_owned();
@@ -74,7 +75,7 @@ fn embeddings_pass_in_the_dialect_of_their_provider() {
         format!(r#"{input},"encoding_format":"base64","dimensions":256,"user":"u""#)
     );
     let mistral = embeddings("mistral-embed", &format!("{input}{common}")).unwrap();
-    assert!(matches!(mistral.format, ClientFormat::Embeddings { as_base64: true }));
+    assert!(mistral.format.as_base64);
     assert_eq!(sent(Ok(mistral)), format!(r#"{input},"output_dimension":256"#));
     // Chat fields without a meaning here are left out.
     let others = r#","stream":false,"n":1,"max_tokens":5,"store":true"#;
@@ -126,7 +127,7 @@ fn what_is_no_request_for_embeddings_is_refused_by_name() {
 fn a_model_is_asked_at_its_own_endpoints_alone() {
     let asked = Bytes::from_static(br#"{"model":"svc/bge","messages":[{"role":"user"}]}"#);
     for request in [
-        embeddings("mistral-small", r#","input":"a""#),
+        embeddings("mistral-small", r#","input":"a""#).map(|request| request.with_format(())),
         text("mistral-small", r#","prompt":"a""#),
         text("bge", r#","prompt":"a""#),
         validate(&asked, &models(), &RequestLimits::default()),

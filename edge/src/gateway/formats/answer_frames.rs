@@ -3,7 +3,13 @@
 use bytes::BytesMut;
 use domain::usage::Ending;
 
-use super::{super::meter::TokenUsage, ChatFrames, NativeFrames, StreamError, StreamProgress};
+use super::{
+    super::{
+        sse::{ChatFrames, StreamError, StreamProgress},
+        usage::TokenUsage,
+    },
+    NativeFrames,
+};
 
 /// Reads the events of one stream and rewrites them for the client or for translation.
 #[expect(clippy::large_enum_variant, reason = "most are chat completions, which allocate nothing for this")]

@@ -9,15 +9,17 @@ use domain::usage::Ending;
 
 use super::{
     super::{
-        error::ErrorReport,
-        formats::{CompletionApi, NativeAnswer, NativeUsage, native_ending, native_word_bytes},
-        json,
-        meter::TokenUsage,
-        usage_report::{self, ExpectedUsage},
+        super::{
+            error::ErrorReport,
+            json,
+            sse::{EventData, EventSplitter, SseEvent, StreamError, StreamProgress},
+            usage::TokenUsage,
+            usage_report::{self, ExpectedUsage},
+        },
+        CompletionApi,
     },
-    StreamError, StreamProgress,
-    event::{EventData, SseEvent},
-    split::EventSplitter,
+    NativeAnswer, NativeUsage,
+    answer::{ending as native_ending, word_bytes as native_word_bytes},
 };
 use crate::limits;
 
