@@ -65,7 +65,7 @@ fn metrics_in(text: &str) -> BTreeSet<String> {
 fn described() -> BTreeSet<String> {
     let root = deploy().join("..");
     let files = [
-        "edge/src/metrics.rs",
+        "edge/metrics/src/lib.rs",
         "admin/src/metrics.rs",
         "admin/src/programs.rs",
         "common/identity/src/lib.rs",

@@ -17,26 +17,25 @@ use config::{
 use db::migrations::MigrateError;
 use domain::Clock;
 use edge::{
-    clients::{self, TopClients},
-    front::HostRouter,
-    gate::Gatekeeper,
-    gateway::{
-        self, EdgePeers, Gateway,
-        meter::{self, UsageMeter},
-    },
     health::{EdgeDependencies, REQUIREMENTS, report::PresenceReporter},
-    limits::{self, MemoryShares},
-    listen::{ConnectionBounds, Listeners, ShutdownController, ShutdownPeriods, SocketSource, TlsServer},
-    memory::{
-        ChallengeReader, ChangeMarks, MembershipCache, PostgresSource, RouteCache, follow::ChangeFollower,
-        keys::GatewayKeyCache,
-    },
     ownership,
-    platform::{AdminUpstreams, PlatformProxy},
     reload::ConfigReload,
-    sites::{PackSource, SiteService},
-    traffic::{AgentRegistry, TrafficCollector, TrafficCounter},
 };
+use front::HostRouter;
+use gate::Gatekeeper;
+use gateway::{EdgePeers, Gateway};
+use http_types::clients::{self, TopClients};
+use limits::MemoryShares;
+use listen::{ConnectionBounds, Listeners, ShutdownController, ShutdownPeriods, SocketSource, TlsServer};
+use memory::{
+    ChallengeReader, ChangeMarks, MembershipCache, PostgresSource, RouteCache, follow::ChangeFollower,
+    keys::GatewayKeyCache,
+};
+use meter::UsageMeter;
+use platform::{AdminUpstreams, PlatformProxy};
+use sites::{PackSource, SiteService};
+use traffic::{AgentRegistry, TrafficCollector, TrafficCounter};
+
 use fairness::budget::ByteBudget;
 use live::Redis;
 use packs::PackStore;
@@ -100,7 +99,7 @@ fn start(arguments: &CliArguments, config: &Arc<Config>) -> anyhow::Result<ExitC
     let export = |address| export(address, BUILD, health.clone());
     let exporter = config.edge.metrics_listen.map(export).transpose().context("edge.metrics_listen")?;
     if exporter.is_some() {
-        edge::metrics::describe();
+        edge_metrics::describe();
         identity::describe();
     }
     for warning in config.site.shared_domain_warnings() {
@@ -216,7 +215,7 @@ fn listeners(
     meter.set_awake(is_awake.clone());
     let peers = EdgePeers { edge: edge.clone(), redis: redis.clone(), key: key.clone() };
     let gateway = Gateway::new(settings, &shares, Arc::new(keys), meter, clock.clone(), peers);
-    let (traces, tracing_task) = gateway::traces::start(&config.telemetry, &edge, &name, clock.clone())?.unzip();
+    let (traces, tracing_task) = traces::start(&config.telemetry, &edge, &name, clock.clone())?.unzip();
     let gateway = Arc::new(gateway.with_traces(traces));
     let answering_edges = gateway.answer_edges();
     let traffic = match config.stats.source {
@@ -310,7 +309,7 @@ fn listeners(
         listeners.add_background(collector.run(last_connection_gone.clone()));
     }
     if let Some(exporter) = exporter {
-        let (stop, memory) = (last_connection_gone.clone(), edge::metrics::watch_memory(shares, memory_of));
+        let (stop, memory) = (last_connection_gone.clone(), edge_metrics::watch_memory(shares, memory_of));
         listeners.add_background(async move {
             stop.run_until_cancelled_owned(memory).await;
         });
@@ -346,7 +345,7 @@ async fn report_age(db: PgPool, stop: CancellationToken) {
             Err(error) => tracing::debug!(%error, "the age of the schema is not known yet"),
         }
         // Postgres is unreachable. Nothing else depends on this check.
-        stop.run_until_cancelled(tokio::time::sleep(Duration::from_secs(5))).await;
+        stop.run_until_cancelled(tokio::time::sleep(limits::SCHEMA_CHECK_EVERY)).await;
     }
 }
 

@@ -11,8 +11,6 @@ use secrets::EdgeKey;
 use sqlx::PgPool;
 use telemetry::metrics::MetricsExporter;
 
-use crate::{gateway::meter, spool};
-
 /// Checks every part before the edge starts, or takes the sockets of another.
 ///
 /// Fails if a part belongs to another database. Unreachable parts are checked later, by [`watch`]. May wait for admin

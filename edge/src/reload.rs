@@ -10,15 +10,11 @@ use config::{
     Config,
     reload::{ReloadOutcome, Reloader},
 };
+use front::HostRouter;
+use limits::MemoryShares;
+use listen::{ShutdownController, ShutdownPeriods};
+use platform::AdminUpstreams;
 use telemetry::reload::{HangupSignals, ReloadedKeys};
-
-use crate::{
-    front::{self, HostRouter},
-    gateway,
-    limits::MemoryShares,
-    listen::{ShutdownController, ShutdownPeriods},
-    platform::AdminUpstreams,
-};
 
 /// The parts of an edge that adopt a reloaded configuration.
 pub struct ConfigReload {

@@ -2,11 +2,11 @@
 
 #![no_main]
 
-use edge::gateway::wire::Wire;
+use gateway_checks::WireChecks;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
-    if let Err(violation) = Wire::check_fields(input) {
+    if let Err(violation) = WireChecks::check_fields(input) {
         panic!("{violation}");
     }
 });

@@ -4,10 +4,10 @@
 
 use std::sync::LazyLock;
 
-use edge::gateway::wire::Wire;
+use gateway_checks::WireChecks;
 use libfuzzer_sys::fuzz_target;
 
-static WIRE: LazyLock<Wire> = LazyLock::new(|| Wire::new().expect("the shipped models"));
+static WIRE: LazyLock<WireChecks> = LazyLock::new(|| WireChecks::new().expect("the shipped models"));
 
 fuzz_target!(|input: &[u8]| {
     if let Err(violation) = WIRE.check_frames(input) {

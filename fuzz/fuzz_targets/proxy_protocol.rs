@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use edge::listen::proxy_protocol::check;
+use listen::proxy_protocol::check;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// The document as it stands in the repository.
-const DOCUMENT: &str = include_str!("../../edge/src/gateway/openapi.json");
+const DOCUMENT: &str = include_str!("../../edge/gateway/src/openapi.json");
 
 const PATH: &str = "/v1/openapi.json";
 

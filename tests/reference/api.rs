@@ -141,7 +141,7 @@ fn the_page_of_the_api_is_current() {
     assert_eq!(operations, all, "an operation has no tag that the document lists");
 
     page.push_str("\n## AI gateway at `/v1`\n\nAt `site.ai_url`, described by its own `/v1/openapi.json`.\n");
-    let gateway: Value = serde_json::from_str(&read("edge/src/gateway/openapi.json")).unwrap();
+    let gateway: Value = serde_json::from_str(&read("edge/gateway/src/openapi.json")).unwrap();
     page.push_str("\n| operation | what it does |\n|---|---|\n");
     for (path, item) in gateway["paths"].as_object().unwrap() {
         for method in METHODS.iter().filter(|method| item.get(**method).is_some()) {

@@ -86,7 +86,7 @@ fn the_page_of_error_codes_is_current() {
         writeln!(page, "| `{}` | {} | {words} |", values[1], status(&values[0])).unwrap();
     }
     page.push_str(GATEWAY);
-    for (words, values) in rows("edge/src/gateway/error/code.rs", "error_codes!") {
+    for (words, values) in rows("edge/openai/src/error_code.rs", "error_codes!") {
         writeln!(page, "| `{}` | {} | `{}` | {words} |", values[0], status(&values[1]), values[2]).unwrap();
     }
     page.push_str(CLIENT);

@@ -107,15 +107,18 @@ fn the_page_of_limits_is_current() {
     for (file, heading) in SOURCES {
         page.push_str(&section(file, heading));
     }
-    let mut files: Vec<String> = std::fs::read_dir(root().join("edge/src/limits"))
+    let mut files: Vec<String> = std::fs::read_dir(root().join("edge/limits/src"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .filter(|name| Path::new(name).extension().is_some_and(|end| end == "rs") && name != "mod.rs")
+        .filter(|name| {
+            Path::new(name).extension().is_some_and(|end| end == "rs")
+                && !["lib.rs", "payers.rs", "tests.rs"].contains(&name.as_str())
+        })
         .collect();
     files.sort();
     for file in files {
         let name = file.trim_end_matches(".rs").replace('_', " ");
-        page.push_str(&section(&format!("edge/src/limits/{file}"), &format!("Edge: {name}")));
+        page.push_str(&section(&format!("edge/limits/src/{file}"), &format!("Edge: {name}")));
     }
     assert!(page.lines().count() > 300, "{} lines", page.lines().count());
     hold("limits.md", &page);

@@ -3,7 +3,7 @@
 //!
 //! Three lists hold them: rates are `Bucket`s in `admin/src/rates.rs`, plan allowances are
 //! [`LimitKind`](crate::plans::LimitKind)s, and persistent rows are [`TABLES`], which a test compares with the schema. The
-//! edge's own bounds are in `edge/src/limits`.
+//! edge's own bounds are in `edge/limits`.
 
 /// The person, account, client or thing under which a bound is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

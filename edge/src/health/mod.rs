@@ -10,13 +10,12 @@ use std::{path::PathBuf, sync::Arc};
 
 use domain::Clock;
 use live::Redis;
+use memory::ChangeMarks;
 use packs::{DiskSpace, PackStore};
 use secrets::EdgeKey;
 use sqlx::PgPool;
 use telemetry::{health::Health, metrics};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
-
-use crate::{limits, memory::ChangeMarks};
 
 /// The requirements for an edge to be ready. The listeners report `listening`.
 pub const REQUIREMENTS: [&str; 4] = ["listening", "changes", "certificates", "store"];

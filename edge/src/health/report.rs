@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use domain::Clock;
+use gateway::Gateway;
 use live::{
     Redis,
     reports::{ProgramKind, ProgramReport, REPORT_EVERY},
 };
+use memory::ChangeMarks;
 use telemetry::{BuildInfo, health::Health, process};
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
-
-use crate::{gateway::Gateway, memory::ChangeMarks};
 
 /// The contents of an edge's report.
 pub struct PresenceReporter {
