@@ -66,7 +66,7 @@ fn described() -> BTreeSet<String> {
     let root = deploy().join("..");
     let files = [
         "edge/metrics/src/lib.rs",
-        "admin/src/metrics.rs",
+        "admin/app/src/metrics.rs",
         "admin/src/programs.rs",
         "common/identity/src/lib.rs",
         "common/telemetry/src/metrics.rs",

@@ -10,21 +10,16 @@ mod commands;
 
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
+use acts::suspension::{self, SuspensionOrder};
 use admin::{
-    app::App,
-    billing,
-    bounds::BLOCKING_THREADS,
-    codehost::local,
     doctor,
-    mail::Mailer,
-    metrics,
     programs::{self, EdgePrograms, ProgramPresence},
-    readiness, serve,
-    suspension::{self, SuspensionOrder},
-    talkers,
+    readiness, serve, talkers,
 };
 use anyhow::Context as _;
+use app::{App, bounds::BLOCKING_THREADS, metrics};
 use clap::{Parser, Subcommand, ValueEnum};
+use code_host::local;
 use commands::store::{self, StoreAction};
 use config::{
     CodeHostKind, Config,
@@ -38,6 +33,7 @@ use domain::{
     token::{TokenKind, TokenSecret},
 };
 use live::reports::ProgramKind;
+use mail::Mailer;
 use telemetry::{BuildInfo, health::Health, metrics::MetricsExporter};
 
 const ISSUED: &str = "admin issue-token";

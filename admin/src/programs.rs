@@ -1,6 +1,6 @@
 //! The running programs, as reported by themselves: for `admin edges`, `admin admins` and the metrics of edges.
 //!
-//! These reports decide nothing: heartbeats determine which edges a change waits for, in [`crate::edges`].
+//! These reports decide nothing: heartbeats determine which edges a change waits for, in [`app::edges`].
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},

@@ -8,14 +8,13 @@ use std::{
     time::Duration,
 };
 
+use app::App;
 use packs::DiskSpace;
 use telemetry::{health::Health, metrics};
 use tokio::{
     net::TcpStream,
     time::{Instant, MissedTickBehavior, interval, sleep, timeout},
 };
-
-use crate::app::App;
 
 /// The requirements for being ready.
 pub const REQUIREMENTS: [&str; 2] = ["postgres", "listening"];

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use app::{App, LiveApp};
 use arc_swap::ArcSwap;
 use axum::{Router, extract::Request, response::Response};
 use config::reload::{ReloadOutcome, Reloader};
@@ -13,10 +14,7 @@ use domain::networks::NetworkSet;
 use telemetry::reload::{HangupSignals, ReloadedKeys};
 use tower::ServiceExt as _;
 
-use crate::{
-    app::{App, LiveApp},
-    router,
-};
+use crate::router;
 
 /// The parts of an admin that apply a new configuration.
 pub struct ConfigReload {

@@ -2,163 +2,157 @@
 
 use std::sync::Arc;
 
-use axum::{Extension, Router, middleware::from_fn, middleware::from_fn_with_state};
-use domain::networks::NetworkSet;
-use http::{Method, Uri};
-use tower_http::catch_panic::CatchPanicLayer;
-use utoipa::openapi::OpenApi;
-use utoipa_axum::{router::OpenApiRouter, routes};
-
-use crate::{
-    api::{
-        self,
-        docs::{OpenApiJson, document},
-    },
-    app::App,
-    auth,
-    error::{ApiError, Code},
+use admin_http::error::{ApiError, Code};
+use app::{
+    App, auth,
     middleware::{
         client::{self, TrustedPeers},
         close, hosts, idempotency, in_time, panics, rate_limit, request_id, trace,
     },
-    pages,
     rates::Bucket,
-    webhooks,
 };
+use axum::{Extension, Router, middleware::from_fn, middleware::from_fn_with_state};
+use domain::networks::NetworkSet;
+use handlers::docs::{OpenApiJson, document};
+use http::{Method, Uri};
+use pages::{self, webhooks};
+use tower_http::catch_panic::CatchPanicLayer;
+use utoipa::openapi::OpenApi;
+use utoipa_axum::{router::OpenApiRouter, routes};
 
 /// Routes without authentication and without a rate limit.
 fn public() -> OpenApiRouter<App> {
     OpenApiRouter::new()
-        .routes(routes!(api::health::health))
-        .routes(routes!(api::docs::root))
-        .routes(routes!(api::docs::openapi))
+        .routes(routes!(handlers::health::health))
+        .routes(routes!(handlers::docs::root))
+        .routes(routes!(handlers::docs::openapi))
         .routes(routes!(pages::docs::show))
         .routes(routes!(pages::device::show, pages::device::answer))
 }
 
 /// The start of the device flow, without a token and therefore rate limited by address.
 fn device_start() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(api::device::start))
+    OpenApiRouter::new().routes(routes!(handlers::device::start))
 }
 
 /// Polling of the device flow, without a token and with its own rate limit by address.
 fn device_poll() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(api::device::poll))
+    OpenApiRouter::new().routes(routes!(handlers::device::poll))
 }
 
 /// Authenticated routes with small bodies: middleware applies `Idempotency-Key`.
 fn control_plane() -> OpenApiRouter<App> {
     OpenApiRouter::new()
-        .routes(routes!(api::me::me))
-        .routes(routes!(api::tokens::list, api::tokens::create))
-        .routes(routes!(api::tokens::change, api::tokens::revoke))
-        .routes(routes!(api::sessions::list, api::sessions::end_all))
-        .routes(routes!(api::sessions::end))
-        .routes(routes!(api::ai::models))
-        .routes(routes!(api::ai_aliases::for_user, api::ai_aliases::set_for_user))
-        .routes(routes!(api::ai_aliases::for_org, api::ai_aliases::set_for_org))
-        .routes(routes!(api::usage::for_user))
-        .routes(routes!(api::usage::for_org))
-        .routes(routes!(api::usage::days_for_user))
-        .routes(routes!(api::usage::days_for_org))
-        .routes(routes!(api::ai_requests::for_user))
-        .routes(routes!(api::ai_requests::for_org))
-        .routes(routes!(api::usage::limit_for_org, api::usage::set_limit_for_org))
-        .routes(routes!(api::projects::list::list, api::projects::create))
-        .routes(routes!(api::projects::show, api::projects::delete))
-        .routes(routes!(api::deleted_projects::list))
-        .routes(routes!(api::deleted_projects::restore))
-        .routes(routes!(api::suspensions::list))
-        .routes(routes!(api::deployments::list))
-        .routes(routes!(api::deployments::show, api::deployments::delete))
-        .routes(routes!(api::deployments::activate))
-        .routes(routes!(api::deployments::lookup::project))
-        .routes(routes!(api::access::set_access))
-        .routes(routes!(api::access::set_password, api::access::delete_password))
-        .routes(routes!(api::transfer::transfer))
-        .routes(routes!(api::env::list))
-        .routes(routes!(api::env::set, api::env::remove))
-        .routes(routes!(api::audit::for_project))
-        .routes(routes!(api::audit::for_org))
-        .routes(routes!(api::stats::live))
-        .routes(routes!(api::stats::history))
-        .routes(routes!(api::stats::audience::show))
-        .routes(routes!(api::stats::bots::show))
-        .routes(routes!(api::stats::errors::show))
-        .routes(routes!(api::stats::export::show))
-        .routes(routes!(api::stats::public::show, api::stats::public::set))
-        .routes(routes!(api::shares::list))
-        .routes(routes!(api::shares::delete))
+        .routes(routes!(handlers::me::me))
+        .routes(routes!(handlers::tokens::list, handlers::tokens::create))
+        .routes(routes!(handlers::tokens::change, handlers::tokens::revoke))
+        .routes(routes!(handlers::sessions::list, handlers::sessions::end_all))
+        .routes(routes!(handlers::sessions::end))
+        .routes(routes!(handlers::ai::models))
+        .routes(routes!(handlers::ai_aliases::for_user, handlers::ai_aliases::set_for_user))
+        .routes(routes!(handlers::ai_aliases::for_org, handlers::ai_aliases::set_for_org))
+        .routes(routes!(handlers::usage::for_user))
+        .routes(routes!(handlers::usage::for_org))
+        .routes(routes!(handlers::usage::days_for_user))
+        .routes(routes!(handlers::usage::days_for_org))
+        .routes(routes!(handlers::ai_requests::for_user))
+        .routes(routes!(handlers::ai_requests::for_org))
+        .routes(routes!(handlers::usage::limit_for_org, handlers::usage::set_limit_for_org))
+        .routes(routes!(handlers::projects::list::list, handlers::projects::create))
+        .routes(routes!(handlers::projects::show, handlers::projects::delete))
+        .routes(routes!(handlers::deleted_projects::list))
+        .routes(routes!(handlers::deleted_projects::restore))
+        .routes(routes!(handlers::suspensions::list))
+        .routes(routes!(handlers::deployments::list))
+        .routes(routes!(handlers::deployments::show, handlers::deployments::delete))
+        .routes(routes!(handlers::deployments::activate))
+        .routes(routes!(handlers::deployments::lookup::project))
+        .routes(routes!(handlers::access::set_access))
+        .routes(routes!(handlers::access::set_password, handlers::access::delete_password))
+        .routes(routes!(handlers::transfer::transfer))
+        .routes(routes!(handlers::env::list))
+        .routes(routes!(handlers::env::set, handlers::env::remove))
+        .routes(routes!(handlers::audit::for_project))
+        .routes(routes!(handlers::audit::for_org))
+        .routes(routes!(stats_handlers::live))
+        .routes(routes!(stats_handlers::history))
+        .routes(routes!(stats_handlers::audience::show))
+        .routes(routes!(stats_handlers::bots::show))
+        .routes(routes!(stats_handlers::errors::show))
+        .routes(routes!(stats_handlers::export::show))
+        .routes(routes!(stats_handlers::public::show, stats_handlers::public::set))
+        .routes(routes!(handlers::shares::list))
+        .routes(routes!(handlers::shares::delete))
 }
 
 /// Routes that contact other services (the store, DNS, the code host), behind the same layers as [`control_plane`].
 fn external_services() -> OpenApiRouter<App> {
     OpenApiRouter::new()
-        .routes(routes!(api::deployments::files::list))
-        .routes(routes!(api::deployments::files::changes))
-        .routes(routes!(api::deployments::icon::show))
-        .routes(routes!(api::domains::attach))
-        .routes(routes!(api::domains::detach))
-        .routes(routes!(api::domains::refresh))
-        .routes(routes!(api::domains::diagnosis::diagnose))
-        .routes(routes!(api::domains::certificate::show))
-        .routes(routes!(api::repo::set))
-        .routes(routes!(api::vcs::list))
+        .routes(routes!(handlers::deployments::files::list))
+        .routes(routes!(handlers::deployments::files::changes))
+        .routes(routes!(handlers::deployments::icon::show))
+        .routes(routes!(handlers::domains::attach))
+        .routes(routes!(handlers::domains::detach))
+        .routes(routes!(handlers::domains::refresh))
+        .routes(routes!(handlers::domains::diagnosis::diagnose))
+        .routes(routes!(handlers::domains::certificate::show))
+        .routes(routes!(handlers::repo::set))
+        .routes(routes!(handlers::vcs::list))
 }
 
 /// Routes of organizations and what belongs to them, behind the same layers as [`control_plane`].
 fn organizations() -> OpenApiRouter<App> {
     OpenApiRouter::new()
-        .routes(routes!(api::orgs::list, api::orgs::create))
-        .routes(routes!(api::orgs::show, api::orgs::rename, api::orgs::delete))
-        .routes(routes!(api::orgs::members::set_role, api::orgs::members::remove))
-        .routes(routes!(api::orgs::icon::put, api::orgs::icon::delete))
-        .routes(routes!(api::orgs::tokens::list, api::orgs::tokens::create))
-        .routes(routes!(api::orgs::tokens::change, api::orgs::tokens::revoke))
-        .routes(routes!(api::invites::sent::list, api::invites::sent::create))
-        .routes(routes!(api::invites::sent::revoke))
-        .routes(routes!(api::invites::accept))
+        .routes(routes!(handlers::orgs::list, handlers::orgs::create))
+        .routes(routes!(handlers::orgs::show, handlers::orgs::rename, handlers::orgs::delete))
+        .routes(routes!(handlers::orgs::members::set_role, handlers::orgs::members::remove))
+        .routes(routes!(handlers::orgs::icon::put, handlers::orgs::icon::delete))
+        .routes(routes!(handlers::orgs::tokens::list, handlers::orgs::tokens::create))
+        .routes(routes!(handlers::orgs::tokens::change, handlers::orgs::tokens::revoke))
+        .routes(routes!(handlers::invites::sent::list, handlers::invites::sent::create))
+        .routes(routes!(handlers::invites::sent::revoke))
+        .routes(routes!(handlers::invites::accept))
 }
 
 /// Unauthenticated routes that query the database and are therefore rate limited by address.
 fn limited_public() -> OpenApiRouter<App> {
     OpenApiRouter::new()
-        .routes(routes!(api::invites::show))
-        .routes(routes!(api::orgs::icon::show))
-        .routes(routes!(api::stats::public::by_link))
-        .routes(routes!(api::billing::documents::by_link))
+        .routes(routes!(handlers::invites::show))
+        .routes(routes!(handlers::orgs::icon::show))
+        .routes(routes!(stats_handlers::public::by_link))
+        .routes(routes!(handlers::billing::documents::by_link))
 }
 
 /// Routes of the code host installations that organizations share, behind the same layers as [`control_plane`].
 fn installations() -> OpenApiRouter<App> {
     OpenApiRouter::new()
-        .routes(routes!(api::orgs::installations::list, api::orgs::installations::share))
-        .routes(routes!(api::orgs::installations::unshare))
+        .routes(routes!(handlers::orgs::installations::list, handlers::orgs::installations::share))
+        .routes(routes!(handlers::orgs::installations::unshare))
 }
 
 /// Routes of plans and payments, behind the same layers as [`control_plane`].
 fn billing() -> OpenApiRouter<App> {
     OpenApiRouter::new()
-        .routes(routes!(api::billing::overview::for_user))
-        .routes(routes!(api::billing::overview::for_org))
-        .routes(routes!(api::billing::subscription::checkout_for_user))
-        .routes(routes!(api::billing::subscription::checkout_for_org))
-        .routes(routes!(api::billing::subscription::change_for_user))
-        .routes(routes!(api::billing::subscription::change_for_org))
-        .routes(routes!(api::billing::subscription::cancel_for_user))
-        .routes(routes!(api::billing::subscription::cancel_for_org))
-        .routes(routes!(api::billing::subscription::resume_for_user))
-        .routes(routes!(api::billing::subscription::resume_for_org))
-        .routes(routes!(api::billing::profile::save))
-        .routes(routes!(api::billing::profile::save_for_org))
-        .routes(routes!(api::billing::invoices::for_user))
-        .routes(routes!(api::billing::invoices::for_org))
-        .routes(routes!(api::billing::documents::pdf_for_user))
-        .routes(routes!(api::billing::documents::pdf_for_org))
-        .routes(routes!(api::billing::documents::xml_for_user))
-        .routes(routes!(api::billing::documents::xml_for_org))
-        .routes(routes!(api::billing::ledger::for_user))
-        .routes(routes!(api::billing::ledger::for_org))
+        .routes(routes!(handlers::billing::overview::for_user))
+        .routes(routes!(handlers::billing::overview::for_org))
+        .routes(routes!(handlers::billing::subscription::checkout_for_user))
+        .routes(routes!(handlers::billing::subscription::checkout_for_org))
+        .routes(routes!(handlers::billing::subscription::change_for_user))
+        .routes(routes!(handlers::billing::subscription::change_for_org))
+        .routes(routes!(handlers::billing::subscription::cancel_for_user))
+        .routes(routes!(handlers::billing::subscription::cancel_for_org))
+        .routes(routes!(handlers::billing::subscription::resume_for_user))
+        .routes(routes!(handlers::billing::subscription::resume_for_org))
+        .routes(routes!(handlers::billing::profile::save))
+        .routes(routes!(handlers::billing::profile::save_for_org))
+        .routes(routes!(handlers::billing::invoices::for_user))
+        .routes(routes!(handlers::billing::invoices::for_org))
+        .routes(routes!(handlers::billing::documents::pdf_for_user))
+        .routes(routes!(handlers::billing::documents::pdf_for_org))
+        .routes(routes!(handlers::billing::documents::xml_for_user))
+        .routes(routes!(handlers::billing::documents::xml_for_org))
+        .routes(routes!(handlers::billing::ledger::for_user))
+        .routes(routes!(handlers::billing::ledger::for_org))
 }
 
 /// Webhook routes: the code host's are signed, and of the payment provider's only an id is used.
@@ -168,22 +162,24 @@ fn webhooks() -> OpenApiRouter<App> {
 
 /// Authenticated routes with streamed bodies: handlers apply `Idempotency-Key` once they have the body's hash.
 fn uploads() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(api::deployments::upload::upload)).routes(routes!(api::shares::create::create))
+    OpenApiRouter::new()
+        .routes(routes!(handlers::deployments::upload::upload))
+        .routes(routes!(handlers::shares::create::create))
 }
 
 /// Routes for the console's own pages, which ignore `Idempotency-Key`: their responses must not be stored.
 fn console() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(api::ai::try_completion))
+    OpenApiRouter::new().routes(routes!(handlers::ai::try_completion))
 }
 
 /// Routes with unending responses, which are not stored for replay.
 fn streams() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(api::events::follow))
+    OpenApiRouter::new().routes(routes!(handlers::events::follow))
 }
 
 /// Routes with large files as responses, created while they are sent.
 fn downloads() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(api::deployments::archive::download))
+    OpenApiRouter::new().routes(routes!(handlers::deployments::archive::download))
 }
 
 /// Combines the routes, each behind its layers, with the document that describes them.

@@ -7,6 +7,7 @@
 use std::{net::SocketAddr, pin::pin, time::Duration};
 
 use anyhow::Context as _;
+use app::{App, AppTasks, bounds::ConcurrencyLimits};
 use axum::serve::ListenerExt as _;
 use config::reload::Reloader;
 use db::billing::plan;
@@ -17,9 +18,6 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    app::{App, AppTasks},
-    bounds::ConcurrencyLimits,
-    jobs,
     listener::{self, BoundedListener, ConnectionCount},
     reload::ConfigReload,
 };

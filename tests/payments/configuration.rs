@@ -1,8 +1,8 @@
 //! A provider that lacks something says what, when the program starts.
 
-use admin::payments::{ProviderKind, from_config};
 use config::{BillingProvider, Config};
 use domain::Clock;
+use payments::{ProviderKind, from_config};
 use serde_json::json;
 use sqlx::PgPool;
 

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use admin::payments::{PaymentError, PaymentProvider as _};
 use domain::{
     Clock, ReversalId,
     billing::{Cents, payment::PaymentSequence},
 };
+use payments::{PaymentError, PaymentProvider as _};
 
 use super::scene::{Scene, client, refused, unavailable};
 use crate::stubs::mollie::{Fault, Mollie, Recurring};

@@ -1,18 +1,15 @@
 //! Play money: the page says what it is, and takes each decision once.
 
-use admin::{
-    addresses::ConsoleAddresses,
-    payments::{
-        MandateState, PaymentError, PaymentOrder, PaymentProvider as _, ProviderPayment, RefundOrder,
-        play::PlayProvider,
-    },
-};
+use admin_http::addresses::ConsoleAddresses;
 use domain::{
     Clock, PaymentId, ReversalId,
     billing::{
         Cents,
         payment::{PaymentSequence, PaymentState, ReversalState},
     },
+};
+use payments::{
+    MandateState, PaymentError, PaymentOrder, PaymentProvider as _, ProviderPayment, RefundOrder, play::PlayProvider,
 };
 use reqwest::Method;
 use sqlx::PgPool;

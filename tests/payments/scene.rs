@@ -5,13 +5,13 @@ use std::sync::{
     atomic::{AtomicI64, Ordering},
 };
 
-use admin::payments::{
-    PaymentError, PaymentOrder, PaymentProvider, ProviderPayment, ProviderReversal, RefundOrder,
-    mollie::MollieProvider as Client,
-};
 use domain::{
     Account, Clock, PaymentId, ReversalId, Timestamp,
     billing::{Cents, payment::PaymentSequence},
+};
+use payments::{
+    PaymentError, PaymentOrder, PaymentProvider, ProviderPayment, ProviderReversal, RefundOrder,
+    mollie::MollieProvider as Client,
 };
 use url::Url;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use admin::{app::App, billing};
+use app::App;
 use config::{BillingProvider, CodeHostKind, Config};
 use db::audit::Actor;
 use domain::Account;

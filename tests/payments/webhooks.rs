@@ -1,11 +1,11 @@
 //! `POST /webhooks/payments`: a hint by which nothing is believed, and signed events.
 
-use admin::payments::{PaymentOrder, PaymentProvider as _};
 use domain::{
     Clock, PaymentId,
     billing::{Cents, payment::PaymentSequence},
 };
 use futures_util::future::join_all;
+use payments::{PaymentOrder, PaymentProvider as _};
 use reqwest::Method;
 use serde_json::json;
 use tokio::task::{JoinHandle, JoinSet};

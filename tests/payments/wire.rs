@@ -1,6 +1,5 @@
 //! What is sent to Mollie, to the byte, and what its answers mean.
 
-use admin::payments::{MandateState, PaymentProvider as _, ProviderKind};
 use axum::http::Method;
 use domain::{
     ReversalId,
@@ -9,6 +8,7 @@ use domain::{
         payment::{PaymentSequence, PaymentState, ReversalKind, ReversalState},
     },
 };
+use payments::{MandateState, PaymentProvider as _, ProviderKind};
 use serde_json::json;
 
 use super::scene::{Scene, account};

@@ -82,7 +82,7 @@ fn rows(file: &str, begin: &str) -> Vec<(String, Vec<String>)> {
 #[test]
 fn the_page_of_error_codes_is_current() {
     let mut page = HEAD.to_owned();
-    for (words, values) in rows("admin/src/error.rs", "codes!") {
+    for (words, values) in rows("admin/http/src/error.rs", "codes!") {
         writeln!(page, "| `{}` | {} | {words} |", values[1], status(&values[0])).unwrap();
     }
     page.push_str(GATEWAY);

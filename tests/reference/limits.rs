@@ -14,8 +14,8 @@ The bounds that stand in the code, with the reasons that stand beside them. [Pla
 /// The sources with bounds outside of the edge, and their headings.
 const SOURCES: [(&str, &str); 3] = [
     ("common/domain/src/limits.rs", "What people can do"),
-    ("admin/src/rates.rs", "Admin: rates"),
-    ("admin/src/bounds.rs", "Admin: work at a time"),
+    ("admin/app/src/rates.rs", "Admin: rates"),
+    ("admin/app/src/bounds.rs", "Admin: work at a time"),
 ];
 
 /// A value as people write it: sizes, times and numbers that can be computed here, and code otherwise.

@@ -17,7 +17,7 @@ fails when it is not current.
 /// The sources that describe metrics, and whose they are.
 const SOURCES: [(&str, &str); 6] = [
     ("edge/metrics/src/lib.rs", "edge"),
-    ("admin/src/metrics.rs", "admin"),
+    ("admin/app/src/metrics.rs", "admin"),
     ("admin/src/programs.rs", "admin"),
     ("common/identity/src/lib.rs", "both"),
     ("common/telemetry/src/metrics.rs", "both"),

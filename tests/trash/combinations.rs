@@ -7,10 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use admin::{
-    app::App,
-    trash::{remove, sweep, tend},
-};
+use ::app::App;
+use acts::trash::{remove, sweep, tend};
 use domain::{Clock, DeploymentId, Timestamp};
 use sqlx::{AssertSqlSafe, PgPool};
 

@@ -10,7 +10,7 @@ mod plans;
 
 use std::sync::Arc;
 
-use admin::app::App;
+use ::app::App;
 use config::{CodeHostKind, Config};
 use url::Url;
 

@@ -4,11 +4,9 @@ mod check;
 
 use std::sync::Arc;
 
-use admin::{
-    app::App,
-    trash::{sweep, tend},
-};
+use acts::trash::{sweep, tend};
 use anyhow::Context as _;
+use app::App;
 use clap::Subcommand;
 use config::Config;
 use domain::DeploymentId;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use admin::app::App;
 use anyhow::Context as _;
+use app::App;
 use clap::{Args, ValueEnum};
 use config::Config;
 use identity::TakeOverTarget;

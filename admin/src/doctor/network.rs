@@ -8,9 +8,8 @@ use std::{
 use config::{CodeHostKind, Site};
 use diagnosis::{CheckOutcome, fail, warn};
 use domain::hostname::is_within;
+use mail::Mailer;
 use url::Url;
-
-use crate::mail::Mailer;
 
 const LABEL: &str = "svc-doctor";
 

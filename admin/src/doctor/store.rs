@@ -1,14 +1,13 @@
 //! Checks the store: which database it belongs to, whether it is writable, and known faults of its packs. It writes
 //! only one object, which it deletes again, and only in a store with which admin would start.
 
+use acts::trash::SweepStopReason;
 use config::Config;
 use db::upkeep::{identity::is_unmigrated, pack_faults, store_sweep};
 use diagnosis::{CheckOutcome, fail, warn};
 use identity::{StoreFinding, examine_store};
 use packs::{PackStore, StoreError};
 use sqlx::PgPool;
-
-use crate::trash::SweepStopReason;
 
 /// Checks which database the store belongs to, as admin does at startup, then writes and deletes an object.
 pub(super) async fn store(config: Config, db: PgPool) -> CheckOutcome {

@@ -1,6 +1,6 @@
 //! The figures of billing: a night of renewals, limits enforced everywhere, years of faults without a cent lost, and
 //! the cost of an invoice's documents. Except for the documents, `tests/billing/figures` and
-//! `admin/src/billing/tests/years.rs` print them.
+//! `admin/billing/src/tests/years.rs` print them.
 
 mod rendering;
 

@@ -1,7 +1,7 @@
 //! The payer of each bound: the person, account or client under whose key usage is counted. A key that is free to
 //! create bounds nothing, so every bound names its payer.
 //!
-//! Three lists hold them: rates are `Bucket`s in `admin/src/rates.rs`, plan allowances are
+//! Three lists hold them: rates are `Bucket`s in `admin/app/src/rates.rs`, plan allowances are
 //! [`LimitKind`](crate::plans::LimitKind)s, and persistent rows are [`TABLES`], which a test compares with the schema. The
 //! edge's own bounds are in `edge/limits`.
 

@@ -1,6 +1,6 @@
 //! The edge's own pages, and responses without a body. A page loads nothing.
 //!
-//! Texts are here or in `edge/templates`; `common/templates` has the layout and stylesheet, shared with admin's pages.
+//! Texts are here or in the `templates` of a crate; `common/templates` has the layout and stylesheet, shared with admin's pages.
 
 use std::{
     sync::{LazyLock, OnceLock},

@@ -1,9 +1,7 @@
 //! `admin store check`: reads every pack once, and lists lost and damaged ones.
 
-use admin::{
-    app::App,
-    store_check::{self, PAGE, PackFinding},
-};
+use acts::store_check::{self, PAGE, PackFinding};
+use app::App;
 use clap::Args;
 use config::ByteSize;
 use db::upkeep::pack_faults;

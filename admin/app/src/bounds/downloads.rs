@@ -1,0 +1,299 @@
+//! Limits on downloads of deployments. A download holds the list of its files and a window of their contents, and
+//! compresses, for as long as its client takes.
+//!
+//! Clients that take their time must not keep strangers out. While an account without a download waits and all permits
+//! are taken, the slowest download of the person with the most is ended; if nobody has two, one whose client takes less
+//! than [`CROWDED_RATE`]. A few accounts can therefore not hold all permits, at whatever pace they read.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use admin_http::error::ApiError;
+use domain::PayingAccount;
+use fairness::{ShareError, TurnBounds, TurnQueue};
+use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use super::{AccountPermit, TURN_WAIT, busy, overloaded};
+
+/// Concurrent downloads of deployments. Each takes some megabytes of memory.
+const DOWNLOADS: usize = 16;
+const ACCOUNT_DOWNLOADS: usize = 4;
+/// Downloads that may wait, for one account and in total.
+const ACCOUNT_WAITING: usize = 16;
+const WAITING: usize = 256;
+/// Maximum stall of a download's client.
+pub const DOWNLOAD_PAUSE: Duration = Duration::from_mins(1);
+/// Maximum duration of a download, in addition to the time its bytes take at [`DOWNLOAD_RATE`].
+const DOWNLOAD_TIME: Duration = Duration::from_mins(5);
+/// Minimum average rate of a download, in bytes per second: slower clients would hold a permit for hours.
+const DOWNLOAD_RATE: u64 = 32 * 1024;
+/// Minimum rate of a download, in bytes per second, while others wait and nobody has two permits.
+const CROWDED_RATE: u64 = 128 * 1024;
+/// The time over which the rate of a download is measured: the last one to two of these.
+const RATE_WINDOW: Duration = Duration::from_secs(5);
+/// Wait of an account without a download before it takes the permit of another, and before it takes one more.
+const REVOKE_AFTER: Duration = Duration::from_secs(2);
+
+/// Permits for downloads. Clones share them.
+#[derive(Debug, Clone)]
+pub struct DownloadPermits {
+    turns: TurnQueue<PayingAccount>,
+    under_way: Arc<DownloadList>,
+}
+
+/// The permit of a download, released on drop.
+#[derive(Debug)]
+#[must_use = "a turn that is dropped is given back"]
+pub struct DownloadPermit {
+    progress: DownloadProgress,
+    id: u64,
+    under_way: Arc<DownloadList>,
+    _turn: AccountPermit,
+}
+
+/// The progress of a download, recorded by its body. Clones share it.
+#[derive(Debug, Clone)]
+pub struct DownloadProgress(Arc<DownloadState>);
+
+#[derive(Debug)]
+struct DownloadState {
+    account: PayingAccount,
+    revoked: CancellationToken,
+    taken: Mutex<TakenBytes>,
+}
+
+/// The bytes that a client has taken, with the marks from which its rate is measured.
+#[derive(Debug, Clone, Copy)]
+struct TakenBytes {
+    bytes: u64,
+    /// The beginnings of the current window and of the one before, each with the bytes taken until then.
+    current: (Instant, u64),
+    previous: (Instant, u64),
+}
+
+#[derive(Debug, Default)]
+struct DownloadList {
+    next_id: AtomicU64,
+    downloads: Mutex<HashMap<u64, Arc<DownloadState>>>,
+}
+
+impl DownloadPermits {
+    pub(super) fn new() -> Self {
+        Self {
+            turns: TurnQueue::new(TurnBounds {
+                total: DOWNLOADS,
+                share: ACCOUNT_DOWNLOADS,
+                waiting: WAITING,
+                waiting_share: ACCOUNT_WAITING,
+            }),
+            under_way: Arc::default(),
+        }
+    }
+
+    /// Waits for a permit of `account` to download a deployment.
+    pub async fn acquire(&self, account: &PayingAccount) -> Result<DownloadPermit, ApiError> {
+        let mut turn = std::pin::pin!(self.turns.take(account, TURN_WAIT));
+        let turn = loop {
+            match timeout_at(Instant::now() + REVOKE_AFTER, &mut turn).await {
+                Ok(turn) => break turn,
+                Err(_) if self.turns.in_use() >= DOWNLOADS => self.under_way.revoke_for(account),
+                Err(_) => {}
+            }
+        };
+        let turn = turn.map_err(|refused| match refused {
+            ShareError::Share => {
+                busy("This account has as many downloads under way as it may at a time; please try again in a moment.")
+            }
+            ShareError::Full => overloaded(),
+        })?;
+        Ok(self.under_way.add(account.clone(), turn))
+    }
+
+    /// Returns the maximum duration of a download of `bytes` bytes.
+    pub fn max_duration(bytes: u64) -> Duration {
+        DOWNLOAD_TIME + Duration::from_secs(bytes / DOWNLOAD_RATE)
+    }
+}
+
+impl DownloadPermit {
+    /// Returns the progress to record what the client takes in.
+    pub fn progress(&self) -> DownloadProgress {
+        self.progress.clone()
+    }
+
+    /// Returns once another account needs the permit.
+    pub async fn revoked(&self) {
+        self.progress.0.revoked.cancelled().await;
+    }
+}
+
+impl Drop for DownloadPermit {
+    fn drop(&mut self) {
+        self.under_way.downloads().remove(&self.id);
+    }
+}
+
+impl DownloadProgress {
+    /// Records that the client has taken `bytes` more.
+    pub fn record(&self, bytes: usize) {
+        let (mut taken, now) = (self.0.taken(), Instant::now());
+        taken.bytes += bytes as u64;
+        if now - taken.current.0 >= RATE_WINDOW {
+            taken.previous = taken.current;
+            taken.current = (now, taken.bytes);
+        }
+    }
+}
+
+impl DownloadState {
+    fn taken(&self) -> MutexGuard<'_, TakenBytes> {
+        // Nothing panics while the lock is held, so its contents are consistent.
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the bytes per second that the client has lately taken; `None` if it has only begun.
+    fn rate(&self, now: Instant) -> Option<u64> {
+        let taken = *self.taken();
+        let (since, before) = taken.previous;
+        let seconds = Some(now - since).filter(|time| *time >= RATE_WINDOW)?.as_secs().max(1);
+        Some((taken.bytes - before) / seconds)
+    }
+}
+
+impl DownloadList {
+    fn add(self: &Arc<Self>, account: PayingAccount, turn: AccountPermit) -> DownloadPermit {
+        let begun = (Instant::now(), 0);
+        let taken = Mutex::new(TakenBytes { bytes: 0, current: begun, previous: begun });
+        let state = Arc::new(DownloadState { account, revoked: CancellationToken::new(), taken });
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        self.downloads().insert(id, state.clone());
+        DownloadPermit { progress: DownloadProgress(state), id, under_way: self.clone(), _turn: turn }
+    }
+
+    /// Ends a download of others, unless the person behind `account` has one, or one is ending.
+    fn revoke_for(&self, account: &PayingAccount) {
+        let downloads = self.downloads();
+        let mut counts: HashMap<&str, usize> = HashMap::new();
+        for state in downloads.values() {
+            *counts.entry(state.account.person_or_account()).or_default() += 1;
+        }
+        let is_ending = downloads.values().any(|state| state.revoked.is_cancelled());
+        if is_ending || counts.contains_key(account.person_or_account()) {
+            return;
+        }
+        let now = Instant::now();
+        let slowest_of_most = downloads
+            .values()
+            .map(|state| (counts[state.account.person_or_account()], state.rate(now).unwrap_or(u64::MAX), state))
+            .min_by_key(|&(count, rate, _)| (std::cmp::Reverse(count), rate));
+        if let Some((count, rate, state)) = slowest_of_most
+            && (count > 1 || rate < CROWDED_RATE)
+        {
+            tracing::debug!(account = %state.account.account(), rate, "ending a download, because others wait");
+            state.revoked.cancel();
+        }
+    }
+
+    fn downloads(&self) -> MutexGuard<'_, HashMap<u64, Arc<DownloadState>>> {
+        // Nothing panics while the lock is held, so its contents are consistent.
+        self.downloads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{Clock, UserId};
+    use futures_util::{
+        FutureExt as _,
+        future::{join_all, select_all},
+    };
+    use tokio::time::sleep;
+
+    use super::*;
+    use admin_http::error::Code;
+
+    fn account() -> PayingAccount {
+        PayingAccount::from(UserId::new(Clock::system().now()))
+    }
+
+    /// Downloads at `rate` until the permit is revoked.
+    fn download(permit: DownloadPermit, rate: usize) -> tokio::task::JoinHandle<PayingAccount> {
+        tokio::spawn(async move {
+            let reading = async {
+                loop {
+                    sleep(Duration::from_secs(1)).await;
+                    permit.progress().record(rate);
+                }
+            };
+            tokio::select! {
+                () = permit.revoked() => permit.progress.0.account.clone(),
+                () = reading => unreachable!(),
+            }
+        })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_has_all_downloads() {
+        let downloads = DownloadPermits::new();
+        let (greedy, modest) = (account(), account());
+        let mut held = Vec::new();
+        for _ in 0..ACCOUNT_DOWNLOADS {
+            held.push(downloads.acquire(&greedy).await.unwrap());
+        }
+        assert_eq!(downloads.acquire(&greedy).await.unwrap_err().code(), Code::Busy);
+        drop(downloads.acquire(&modest).await.unwrap());
+        held.pop();
+        drop(downloads.acquire(&greedy).await.unwrap());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_few_accounts_give_up_their_slowest_download_to_a_newcomer() {
+        let downloads = DownloadPermits::new();
+        let greedy: Vec<_> = (0..7).map(|_| account()).collect();
+        let mut running = Vec::new();
+        // Each takes as many as it gets: their shares shrink, until all permits are taken.
+        for (place, account) in greedy.iter().enumerate() {
+            while let Some(permit) = downloads.acquire(account).now_or_never() {
+                running.push(download(permit.unwrap(), if place == 1 { 1_000 } else { 100_000_000 }));
+            }
+        }
+        sleep(2 * RATE_WINDOW).await;
+        assert_eq!(downloads.turns.in_use(), DOWNLOADS);
+        let newcomer = downloads.acquire(&account()).await.unwrap();
+        let (ended, _, running) = select_all(running).await;
+        assert_eq!(ended.unwrap(), greedy[1], "it has as many as the first account, and they are slower");
+        // An account that has a download takes no permit of others.
+        assert!(downloads.acquire(&newcomer.progress.0.account).await.is_err());
+        assert!(running.iter().all(|download| !download.is_finished()));
+        for download in running {
+            download.abort();
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_one_download_each_only_a_trickle_is_ended() {
+        for (rate, is_ended) in [(1_000, true), (1_000_000, false)] {
+            let downloads = DownloadPermits::new();
+            let permits = join_all((0..DOWNLOADS).map(async |_| downloads.acquire(&account()).await.unwrap())).await;
+            let running: Vec<_> = permits.into_iter().map(|permit| download(permit, rate)).collect();
+            sleep(2 * RATE_WINDOW).await;
+            assert_eq!(downloads.acquire(&account()).await.is_ok(), is_ended, "{rate}");
+            assert_eq!(running.iter().filter(|download| download.is_finished()).count(), usize::from(is_ended));
+            for download in running {
+                download.abort();
+            }
+        }
+    }
+
+    #[test]
+    fn the_largest_deployment_may_be_taken_slowly() {
+        assert!(DownloadPermits::max_duration(domain::limits::DEPLOYMENT_BYTES) > Duration::from_hours(2));
+    }
+}

@@ -1,0 +1,101 @@
+//! Ends subscriptions: cancels them for the end of the month, resumes them before it, ends them without deleting
+//! anything.
+
+use admin_http::error::ApiError;
+use app::{App, change::Change};
+use db::{
+    audit::Actor,
+    billing::{
+        payments,
+        subscriptions::{self, Subscription},
+    },
+};
+use domain::{
+    Account,
+    audit::Action,
+    billing::subscription::{EndReason, SubscriptionStatus},
+    changes::ChangeSubject,
+};
+use mail::notices::{Notice, notify};
+
+use super::{BillingPermit, audit};
+
+/// Cancels the account's subscription for the end of its present month. If that month is not paid, it ends immediately,
+/// unless a charge is under way.
+pub async fn cancel(app: &App, actor: Actor<'_>, payer: &BillingPermit) -> Result<(), ApiError> {
+    let mut change = app.change(actor).await?;
+    let account = payer.account();
+    payer.lock(&mut change).await?;
+    let mut subscription = lock_entitled(&mut change, account).await?;
+    if subscription.cancel_at_period_end {
+        return Ok(());
+    }
+    subscription.cancel_at_period_end = true;
+    audit(&mut change, account, Action::BillingRenewal, "canceled", &subscription.plan).await?;
+    let of_month = payments::lock_month(&mut change, &subscription.id, subscription.due_period).await?;
+    let is_under_way = of_month.iter().any(payments::Payment::is_live);
+    if subscription.status == SubscriptionStatus::PastDue && !is_under_way {
+        end(app, &mut change, &mut subscription, EndReason::Canceled).await?;
+    }
+    subscriptions::store(&mut change, &subscription).await?;
+    change.commit().await?;
+    Ok(())
+}
+
+/// Resumes a cancelled subscription before it ends.
+pub async fn resume(app: &App, actor: Actor<'_>, payer: &BillingPermit) -> Result<(), ApiError> {
+    let mut change = app.change(actor).await?;
+    let account = payer.account();
+    payer.lock(&mut change).await?;
+    let mut subscription = lock_entitled(&mut change, account).await?;
+    if !subscription.cancel_at_period_end {
+        return Ok(());
+    }
+    if payments::is_month_owed(&mut *change, &subscription.id).await? {
+        return Err(ApiError::invalid(
+            "A payment was charged back, and its month is not paid; buy the plan again once this one has ended.",
+        ));
+    }
+    subscription.cancel_at_period_end = false;
+    audit(&mut change, account, Action::BillingRenewal, "resumed", &subscription.plan).await?;
+    subscriptions::store(&mut change, &subscription).await?;
+    change.commit().await?;
+    Ok(())
+}
+
+pub(super) async fn lock_entitled(change: &mut Change<'_>, account: &Account) -> Result<Subscription, ApiError> {
+    let of_account = subscriptions::lock(change, account).await?;
+    let entitled = of_account.into_iter().find(|subscription| subscription.status.is_entitled());
+    entitled.ok_or_else(|| {
+        ApiError::invalid(
+            "There is no subscription; buy a plan first: `svc billing checkout <plan>`, or POST …/checkout.",
+        )
+    })
+}
+
+/// Ends a subscription; the caller stores it. The account is on the free plan from then on, and nothing is deleted.
+pub(super) async fn end(
+    app: &App,
+    change: &mut Change<'_>,
+    subscription: &mut Subscription,
+    reason: EndReason,
+) -> Result<(), sqlx::Error> {
+    let now = change.now();
+    let was_entitled = subscription.status.is_entitled();
+    subscription.status = SubscriptionStatus::Ended;
+    subscription.ended_at = Some(now);
+    subscription.end_reason = Some(reason);
+    subscription.next_attempt_at = None;
+    subscription.next_plan = None;
+    if !was_entitled {
+        return Ok(());
+    }
+    let account = subscription.account.clone();
+    change.touch(ChangeSubject::Plan(account.clone().into()));
+    let is_unpaid = reason == EndReason::Unpaid;
+    let what = if is_unpaid { "ended_unpaid" } else { "ended" };
+    audit(change, &account, Action::BillingPlan, what, &subscription.plan).await?;
+    let plan = app.plans().find(&subscription.plan).map_or(&subscription.plan, |plan| &plan.name).clone();
+    let event = format!("subscription_ended/{}/{}", subscription.id, subscription.period);
+    notify(change, &account, &event, &Notice::SubscriptionEnded { plan, is_unpaid }, None, now).await
+}
