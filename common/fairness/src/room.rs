@@ -150,12 +150,12 @@ impl<K: Payer> RoomPlace<K> {
     }
 
     /// Grows the place to `size` if it is smaller, without waiting. If that is refused, nothing changes.
-    pub fn grow_to(&mut self, size: u64) -> Result<(), ShareError> {
+    pub fn grow_to(&self, size: u64) -> Result<(), ShareError> {
         let bounds = &self.shared.bounds;
         let size = size.min(bounds.total);
-        let own = *self.size.get_mut();
-        let Some(by) = size.checked_sub(own).filter(|by| *by > 0) else { return Ok(()) };
         let mut state = self.shared.state();
+        let own = self.size();
+        let Some(by) = size.checked_sub(own).filter(|by| *by > 0) else { return Ok(()) };
         let its = state.keys.get(&self.key).map_or(0, |holdings| holdings.held);
         let others = state.with_group(&self.key, |of_group| of_group.held).saturating_sub(own);
         if (its > own && its + by > bounds.share) || (others > 0 && others + size > bounds.group_share()) {
@@ -165,8 +165,7 @@ impl<K: Payer> RoomPlace<K> {
             return Err(ShareError::Full);
         }
         state.hold(&self.key, by);
-        drop(state);
-        *self.size.get_mut() = size;
+        self.size.store(size, Ordering::Relaxed);
         Ok(())
     }
 }

@@ -383,9 +383,13 @@ fn absent(key: &HostKey) -> Response<SiteBody> {
     }
 }
 
-/// Returns the response to send instead of `another` if there is no memory for it.
+/// Returns the response to send instead of `another` if there is no memory for it. A response without a body stays
+/// without one, since the client may expect none, such as after HEAD.
 pub fn exhausted_response(another: Response<ResponseBody>) -> Response<ResponseBody> {
     let mut response = pages::unavailable();
+    if another.body().left() == 0 {
+        response = pages::seen_by(&Method::HEAD, response);
+    }
     response.headers_mut().insert(header::SERVER, SERVER);
     response.headers_mut().insert(header::RETRY_AFTER, limits::FLIGHT_RETRY_SECONDS.into());
     let status = response.status();

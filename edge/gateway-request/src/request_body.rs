@@ -40,7 +40,8 @@ impl ReadBody {
     }
 
     /// Replaces the bytes with their translation. Each keeps its part of the memory for both, and the rest is given back.
-    pub fn translated_to(mut self, chat: Vec<u8>) -> Result<Self, ApiError> {
+    pub fn translated_to(mut self, mut chat: Vec<u8>) -> Result<Self, ApiError> {
+        chat.shrink_to_fit();
         let (old, needed) = (self.bytes.len() as u64, chat.capacity() as u64);
         let Some(place) = &self.place else {
             self.bytes = chat.into();
@@ -48,12 +49,12 @@ impl ReadBody {
         };
         // A body with fewer copies than it takes has the whole room, beyond which nothing is counted.
         let is_alone = place.size() < old * limits::TRANSLATED_BODY_COPIES;
-        let spare = place.size().saturating_sub(if is_alone { 0 } else { old });
-        let mut part = place.split_off(spare);
-        if part.grow_to(needed).is_err() && !is_alone {
+        // Both grow as one place: as two they would be two holders, which have a share together.
+        if !is_alone && place.grow_to(old + needed).is_err() {
             metrics::exhausted();
             return Err(ApiError::no_memory());
         }
+        let part = place.split_off(place.size().saturating_sub(if is_alone { 0 } else { old }));
         part.shrink_to(needed);
         let part = Arc::new(part);
         self.bytes = Bytes::from_owner(LargeBody { bytes: chat, _place: part.clone() });

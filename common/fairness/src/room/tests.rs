@@ -38,7 +38,7 @@ async fn a_place_is_waited_for_and_given_back() {
 #[tokio::test(start_paused = true)]
 async fn the_parts_of_a_place_are_given_back_each() {
     let room = room();
-    let mut first = room.take(&"a", 6, PATIENCE).await.unwrap();
+    let first = room.take(&"a", 6, PATIENCE).await.unwrap();
     let part = first.split_off(2);
     assert_eq!((room.held(), first.size(), part.size()), (6, 4, 2));
     first.shrink_to(9);
@@ -128,13 +128,13 @@ async fn keys_take_turns() {
 #[tokio::test]
 async fn a_place_grows_without_waiting() {
     let room = room();
-    let mut place = room.take(&"a", 2, PATIENCE).await.unwrap();
+    let place = room.take(&"a", 2, PATIENCE).await.unwrap();
     place.grow_to(8).unwrap();
     place.grow_to(1).unwrap();
     assert_eq!((place.size(), room.held()), (8, 8));
-    let mut other = room.take(&"b", 1, PATIENCE).await.unwrap();
+    let other = room.take(&"b", 1, PATIENCE).await.unwrap();
     assert_eq!((other.grow_to(4), room.held()), (Err(ShareError::Full), 9));
-    let mut second = room.take(&"b", 1, PATIENCE).await.unwrap();
+    let second = room.take(&"b", 1, PATIENCE).await.unwrap();
     drop(place);
     assert_eq!((second.grow_to(6), second.grow_to(5)), (Err(ShareError::Share), Ok(())));
     drop((other, second));
@@ -148,7 +148,7 @@ async fn a_group_has_one_share_and_its_keys_hold_up_nobody() {
     let mut second = Box::pin(room.take(&"group/b", 3, PATIENCE));
     let mut third = Box::pin(room.take(&"group/c", 1, PATIENCE));
     assert!(waits(&mut second) && !waits(&mut third), "a small one fits beside the first");
-    let mut other = room.take(&"other", 4, PATIENCE).await.unwrap();
+    let other = room.take(&"other", 4, PATIENCE).await.unwrap();
     assert_eq!(other.grow_to(5), Ok(()), "a single thing");
     drop((first, third));
     let second = second.await.unwrap();

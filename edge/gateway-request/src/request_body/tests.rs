@@ -194,6 +194,17 @@ async fn a_body_that_is_translated_is_charged_with_its_translation() {
     assert_eq!(small.held(), (0, 6_000_000));
     drop(chat);
     assert_eq!(small.held(), (0, 0));
+    // The two parts of one body share nothing with each other: alone, it may take more than its account's share.
+    let bounds = RoomBounds { total: 18_000_000, share: 9_000_000, waiting: 9, waiting_share: 9 };
+    let halved = Setting {
+        copies: 3,
+        room: SizedRoom::new(bounds),
+        ..Setting::new(RequestLimits::default().with_body(MOST as u64), 0)
+    };
+    let read = halved.read(&mut Full::new(Bytes::from(vec![b'x'; 5_000_000])), None).await.unwrap();
+    let chat = read.translated_to(vec![b'x'; 10_000_256]).unwrap();
+    assert_eq!(halved.held(), (0, 10_000_256));
+    drop(chat);
     // A small one is charged to its connection.
     let read = setting.read(&mut Full::new(Bytes::from_static(b"{}")), None).await.unwrap();
     assert_eq!(setting.held(), (6, 0));
