@@ -116,12 +116,20 @@ export async function signedIn(browser: Browser, login = scene.login): Promise<S
   return state;
 }
 
+/** How often Firefox is asked for a page whose load it breaks off. */
+const ATTEMPTS = 3;
+
 /** Goes to an address. Firefox on a busy machine now and then calls a navigation aborted that nothing has aborted: it is made again. */
 export async function navigate(page: Page, url: string): Promise<void> {
-  await page.goto(url).catch(async (error: unknown) => {
-    if (!isFirefox || !String(error).includes('NS_BINDING_ABORTED')) throw error;
-    await page.goto(url);
-  });
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      await page.goto(url);
+      return;
+    } catch (error) {
+      const isAborted = /NS_BINDING_ABORTED|interrupted by another navigation/.test(String(error));
+      if (!isFirefox || !isAborted || attempt === ATTEMPTS) throw error;
+    }
+  }
 }
 
 /** Opens a page, and waits until everything that it asked for is here, and drawn. */

@@ -22,7 +22,7 @@ export const looking: Record<string, Journey> = {
     const asked: string[] = [];
     page.on('request', (request) => {
       const { pathname } = new URL(request.url());
-      if (pathname.startsWith('/api/projects/')) asked.push(pathname);
+      if (/^\/api\/projects\/[^/]+\/stats\//.test(pathname)) asked.push(pathname);
     });
     await row.focus();
     await page.keyboard.press('Enter');
