@@ -1,10 +1,11 @@
 //! The AI gateway: `OpenAI`'s wire format in front of the model providers.
 //!
-//! This room turns a request into a response; `listen/` accepts the connections. Every completion passes the same
+//! This crate turns a request into a response; `edge/listen` accepts the connections. Every completion passes the same
 //! steps:
 //!
 //! 1. **Authentication** (`authentication`): `keys` finds the account behind the API key.
-//! 2. **Validation**: `request` checks the body's governed fields and writes the provider's body in its `dialect`.
+//! 2. **Validation**: [`gateway_request`] checks the body's governed fields and writes the provider's body in its
+//!    dialect.
 //! 3. **Admission**: the [`meter`] checks the account's limits and reserves the most tokens that the completion can
 //!    use.
 //! 4. **Exchange**: `exchange` sends the request to the provider through `upstream` and relays the answer: whole

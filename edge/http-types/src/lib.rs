@@ -1,6 +1,6 @@
 //! HTTP types that all modules share: bodies, our own pages, visitors, and reserved names and paths.
 //!
-//! The modules above dispatch requests and read the store. Start with [`Visit`] and [`SiteBody`].
+//! The crates above dispatch requests and read the store. Start with [`Visit`] and [`SiteBody`].
 
 mod body;
 mod chunk;

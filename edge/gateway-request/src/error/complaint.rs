@@ -29,7 +29,7 @@ pub enum RequestComplaint {
 /// An error that a provider reports in the body of an answer with a successful status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ErrorReport {
-    /// What is wrong with the request, if the words of the error are recognized.
+    /// The kind of fault in the request, if the words of the error are recognized.
     pub complaint: Option<RequestComplaint>,
     /// The HTTP status from 400 to 599 that the body states, if any.
     pub status: Option<u64>,

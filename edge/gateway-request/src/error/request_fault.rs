@@ -5,7 +5,7 @@ use openai::error_code::ErrorCode;
 use super::{ApiError, ErrorReport, ProviderError, RequestComplaint};
 use crate::request::{KnownField, SentFields};
 
-/// What is wrong with a request that its provider refuses.
+/// The fault in a request for which its provider refuses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestFault {
     /// The prompt is longer than the model's context, of this many tokens where that is configured.
