@@ -30,7 +30,7 @@ impl Scene {
         let site = config::Site { console_url: url(&world.console_url("")), ..config::Site::default() };
         let db = PgPool::connect(world.database.as_str()).await.unwrap();
         let play = PlayProvider::new(db, ConsoleAddresses::new(&site), Clock::system());
-        let customer = play.create_customer(&account(), "Ada", None).await.unwrap();
+        let customer = play.create_customer(&account(), None, "Ada", None).await.unwrap();
         Self { world, play, customer }
     }
 

@@ -46,7 +46,7 @@ impl Scene {
 
     /// A customer of Mollie's.
     pub(super) async fn customer(&self) -> String {
-        self.client.create_customer(&account(), "Ada Lovelace", None).await.unwrap()
+        self.client.create_customer(&account(), None, "Ada Lovelace", None).await.unwrap()
     }
 
     /// A customer who has paid a first payment.

@@ -182,7 +182,7 @@ async fn the_providers_own_way_leads_through_the_edge() {
     let mollie = Mollie::start().await;
     let world = World::builder().mollie(&mollie).start().await;
     let client = client(&mollie.url, API_KEY, Clock::system());
-    let customer = client.create_customer(&account(), "Ada", None).await.unwrap();
+    let customer = client.create_customer(&account(), None, "Ada", None).await.unwrap();
     let webhook_url = url(&format!("https://api.svc.localhost:{}{PATH}", world.public_port()));
     let (first, second) = (PaymentId::new(Clock::system().now()), PaymentId::new(Clock::system().now()));
     for id in [&first, &second] {

@@ -18,7 +18,7 @@ use crate::stubs::mollie::{API_KEY, Recurring};
 async fn a_customer_is_made_with_name_address_and_account() {
     let scene = Scene::start().await;
     let email = "ada@example.com".parse().unwrap();
-    let id = scene.client.create_customer(&account(), "Ada\nLovelace", Some(&email)).await.unwrap();
+    let id = scene.client.create_customer(&account(), None, "Ada\nLovelace", Some(&email)).await.unwrap();
     let asked = scene.mollie.last_asked();
     assert_eq!((asked.method.clone(), asked.path.as_str()), (Method::POST, "/v2/customers"));
     assert_eq!(asked.header("authorization"), format!("Bearer {API_KEY}"));
@@ -30,9 +30,9 @@ async fn a_customer_is_made_with_name_address_and_account() {
             "metadata": { "account": "usr_0123456789abcdefghij" },
         })
     );
-    let again = scene.client.create_customer(&account(), "Ada\nLovelace", Some(&email)).await.unwrap();
+    let again = scene.client.create_customer(&account(), None, "Ada\nLovelace", Some(&email)).await.unwrap();
     assert_eq!(again, id, "the same customer");
-    assert_ne!(scene.client.create_customer(&account(), "Ada King", Some(&email)).await.unwrap(), id);
+    assert_ne!(scene.client.create_customer(&account(), None, "Ada King", Some(&email)).await.unwrap(), id);
     assert_eq!(scene.client.kind(), ProviderKind::Mollie);
 }
 

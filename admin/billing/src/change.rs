@@ -17,7 +17,11 @@ use domain::{
     plans::PlanLimits,
 };
 
-use super::{BillingPermit, audit, end::lock_entitled, upgrade};
+use super::{
+    BillingPermit, audit,
+    end::{ensure_mandate, lock_entitled},
+    upgrade,
+};
 
 /// When a change of plan applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +49,7 @@ pub async fn change_plan(
     let account = payer.account();
     payer.lock(&mut change).await?;
     let mut subscription = lock_entitled(&mut change, account).await?;
+    ensure_mandate(&mut change, &subscription).await?;
     if subscription.cancel_at_period_end {
         return Err(ApiError::invalid("The subscription is cancelled; resume it first, then change the plan."));
     }

@@ -59,9 +59,10 @@ pub(crate) async fn charge(
         // The key now belongs to another account, or the provider has lost the customer: a payer who is present starts
         // over.
         Err(ChargeError::Provider(PaymentError::Unknown)) if payment.sequence == PaymentSequence::First => {
+            let payer = subscriptions::find_payer(&app.db, &payment.subscription_id).await?;
             let subscription = subscriptions::current(&app.db, &payment.account).await?;
             // An abandoned checkout is no reason to forget the customer whose mandate pays for a plan.
-            if !subscription.is_some_and(|subscription| subscription.status.is_entitled()) {
+            if !subscription.is_some_and(|current| current.status.is_entitled() && current.payer == payer) {
                 customers::forget(&app.db, &payment.account, &payment.provider).await?;
             }
             settle(app, payment, PaymentReport::Unknown).await?;
@@ -87,7 +88,7 @@ async fn handle_refusal(
     payment: &Payment,
     reason: &str,
 ) -> anyhow::Result<ChargeOutcome> {
-    let customer = customers::find(&app.db, &payment.account, &payment.provider).await?;
+    let customer = find_customer(app, payment).await?;
     let made = match customer {
         Some(customer) => provider.find_payment(&payment.id, &customer).await,
         None => Ok(None),
@@ -148,7 +149,7 @@ async fn create_or_read_payment(
     let customer_id = match payment.sequence {
         PaymentSequence::First => find_or_create_customer(app, provider, payment, &terms).await?,
         PaymentSequence::Recurring => {
-            let customer = customers::find(&app.db, &payment.account, &payment.provider).await?;
+            let customer = find_customer(app, payment).await?;
             let customer = customer.ok_or_else(|| PaymentError::Refused("there is no customer".to_owned()))?;
             match provider.mandate(&customer).await? {
                 MandateState::Valid => customer,
@@ -188,6 +189,12 @@ pub(super) async fn bill_page(app: &App, payment: &Payment) -> anyhow::Result<Ur
     Ok(page)
 }
 
+/// Returns the customer whose mandates are those of the payer of the payment's subscription.
+async fn find_customer(app: &App, payment: &Payment) -> Result<Option<String>, sqlx::Error> {
+    let payer = subscriptions::find_payer(&app.db, &payment.subscription_id).await?;
+    customers::find(&app.db, &payment.account, payer.as_ref(), &payment.provider).await
+}
+
 async fn find_or_create_customer(
     app: &App,
     provider: &dyn PaymentProvider,
@@ -195,12 +202,15 @@ async fn find_or_create_customer(
     terms: &PaymentTerms,
 ) -> Result<String, ChargeError> {
     let account = &payment.account;
-    if let Some(known) = customers::find(&app.db, account, &payment.provider).await? {
+    if let Some(known) = find_customer(app, payment).await? {
         return Ok(known);
     }
+    let payer = subscriptions::find_payer(&app.db, &payment.subscription_id).await?;
     let mut conn = app.db.acquire().await?;
-    let contacts = letters::contacts(&mut conn, account).await?;
+    let person = payer.clone().map_or_else(|| account.clone(), Account::User);
+    let contacts = letters::contacts(&mut conn, &person).await?;
     drop(conn);
-    let made = provider.create_customer(account, terms.buyer.name.as_str(), contacts.first()).await?;
-    Ok(customers::record(&app.db, account, &payment.provider, &made, app.clock.now()).await?)
+    let email = contacts.first();
+    let made = provider.create_customer(account, payer.as_ref(), terms.buyer.name.as_str(), email).await?;
+    Ok(customers::record(&app.db, account, payer.as_ref(), &payment.provider, &made, app.clock.now()).await?)
 }

@@ -31,8 +31,8 @@ use super::{
 /// The most payments that one checkout starts: a second one if the first turns out to have ended.
 const ATTEMPTS: usize = 2;
 
-/// Starts a subscription, and returns the page on which its first payment is paid. Called again for the same plan while
-/// that payment can still be paid, it returns the same page.
+/// Starts a subscription, and returns the page on which its first payment is paid. Called again by the same person
+/// for the same plan while that payment can still be paid, it returns the same page.
 pub async fn checkout(app: &App, actor: Actor<'_>, payer: &BillingPermit, plan: &str) -> Result<Url, ApiError> {
     let provider = provider(app)?;
     let found =
@@ -74,7 +74,7 @@ fn unavailable(reason: &str) -> ApiError {
     .caused_by(anyhow::anyhow!("checkout: {reason}"))
 }
 
-/// Returns the account's unpaid payment for this plan on the same terms, or records a new one.
+/// Returns the payer's unpaid payment for this plan on the same terms, or records a new one.
 async fn find_or_record_payment(
     app: &App,
     actor: Actor<'_>,
@@ -87,7 +87,11 @@ async fn find_or_record_payment(
     // Lock before looking: two concurrent checkouts would not see each other's payment.
     payer.lock(&mut change).await?;
     let of_account = subscriptions::lock(&mut change, account).await?;
-    if of_account.iter().any(|subscription| subscription.status.is_entitled()) {
+    let entitled = of_account.iter().find(|subscription| subscription.status.is_entitled());
+    // A subscription that ends because its payer has left must not keep the others from paying for the next.
+    if let Some(entitled) = entitled
+        && !(entitled.cancel_at_period_end && subscriptions::is_mandate_gone(&mut *change, entitled).await?)
+    {
         return Err(ApiError::new(
             Code::SubscriptionActive,
             "There is a subscription already; change its plan instead: `svc billing change <plan>`, or POST …/change-plan.",
@@ -98,7 +102,8 @@ async fn find_or_record_payment(
     for mut subscription in of_account.into_iter().filter(|of| of.status == SubscriptionStatus::Pending).rev() {
         let begun = payments::lock_month(&mut change, &subscription.id, 0).await?;
         let same = begun.into_iter().find(|payment| {
-            let is_same = payment.plan == plan && payment.terms == terms_value;
+            let is_same =
+                payment.plan == plan && payment.terms == terms_value && subscription.payer.as_ref() == payer.person();
             is_same && payment.state.is_under_way() && payment.provider == provider.as_str()
         });
         if let Some(same) = same {
@@ -110,7 +115,7 @@ async fn find_or_record_payment(
         subscriptions::store(&mut change, &subscription).await?;
     }
     let subscription = SubscriptionId::new(now);
-    subscriptions::insert(&mut change, &subscription, account, plan, now).await?;
+    subscriptions::insert(&mut change, &subscription, account, payer.person(), plan, now).await?;
     let payment = new_payment(account, &subscription, PaymentSequence::First, 0, 0, &terms, provider, now)?;
     payments::insert(&mut change, &payment).await?;
     audit(&mut change, account, Action::BillingPlan, "checkout", plan).await?;

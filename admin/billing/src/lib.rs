@@ -36,7 +36,7 @@ pub use self::documents::render;
 pub use self::{
     change::{PlanChangeTime, change_plan},
     checkout::checkout,
-    end::{cancel, resume},
+    end::{cancel, cancel_for_former_owner, resume},
     invoice::{ContentLine, CorrectedInvoice, InvoiceContent, PaymentDetails},
     payer::BillingPermit,
     refund::{refund, refund_by_number},

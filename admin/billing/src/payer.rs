@@ -22,6 +22,11 @@ impl BillingPermit {
         &self.account
     }
 
+    /// Returns the person who pays for an organization: the owner who acts. A person's own account needs no other.
+    pub(super) fn person(&self) -> Option<&UserId> {
+        self.owner.as_ref().map(OrgPermit::user)
+    }
+
     /// Locks the account until the end of the transaction, with the lock that everything counted by its plan takes, and
     /// checks again that the actor may decide: an owner may have been demoted since the request began.
     pub(super) async fn lock(&self, change: &mut Change<'_>) -> Result<(), ApiError> {

@@ -269,6 +269,7 @@ impl PurchasedItem {
 async fn record_paid(app: &App, change: &mut Change<'_>, case: &mut PaymentContext) -> anyhow::Result<()> {
     let now = change.now();
     let account_exists = customers::exists(&mut **change, &case.payment.account).await?;
+    supersede_former_payer(change, case).await?;
     let purchase = PurchasedItem::for_payment(case, account_exists, now);
     case.payment.state = PaymentState::Paid;
     case.payment.settled_at = Some(now);
@@ -295,6 +296,26 @@ async fn record_paid(app: &App, change: &mut Change<'_>, case: &mut PaymentConte
     invoice::issue(change, payment, terms, subscription).await?;
     if purchase == PurchasedItem::Nothing {
         refund_surplus(change, payment).await?;
+    }
+    Ok(())
+}
+
+/// Ends a cancelled subscription whose payer has left, for which another owner has paid the next one now.
+async fn supersede_former_payer(change: &mut Change<'_>, case: &mut PaymentContext) -> Result<(), sqlx::Error> {
+    let PaymentContext { payment, subscription, other_subscriptions, .. } = case;
+    if payment.sequence != PaymentSequence::First || subscription.anchored_at.is_some() {
+        return Ok(());
+    }
+    let Some(other) = other_subscriptions.iter_mut().find(|other| other.status.is_entitled()) else { return Ok(()) };
+    let is_superseded = other.cancel_at_period_end
+        && other.payer != subscription.payer
+        && subscriptions::is_mandate_gone(&mut **change, other).await?
+        && !subscriptions::is_mandate_gone(&mut **change, subscription).await?;
+    if is_superseded {
+        other.status = SubscriptionStatus::Ended;
+        (other.ended_at, other.end_reason) = (Some(change.now()), Some(EndReason::Replaced));
+        (other.next_attempt_at, other.next_plan) = (None, None);
+        subscriptions::store(change, other).await?;
     }
     Ok(())
 }

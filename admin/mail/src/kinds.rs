@@ -11,6 +11,8 @@ pub enum LetterKind {
     ChargedBack,
     /// Ended subscriptions.
     SubscriptionEnded,
+    /// Subscriptions that end because whoever pays for them is no longer an owner.
+    PayerLeft,
     /// VAT numbers that the registry no longer knows.
     VatNumberInvalid,
     /// Bandwidth that is almost or completely used.
@@ -40,6 +42,7 @@ impl LetterKind {
         Self::PaymentFailed,
         Self::ChargedBack,
         Self::SubscriptionEnded,
+        Self::PayerLeft,
         Self::VatNumberInvalid,
         Self::BandwidthReached,
         Self::CreditReached,
@@ -59,6 +62,7 @@ impl LetterKind {
             Self::PaymentFailed => "payment_failed",
             Self::ChargedBack => "charged_back",
             Self::SubscriptionEnded => "subscription_ended",
+            Self::PayerLeft => "payer_left",
             Self::VatNumberInvalid => "vat_number_invalid",
             Self::BandwidthReached => "bandwidth_reached",
             Self::CreditReached => "credit_reached",
@@ -84,6 +88,7 @@ impl LetterKind {
             | Self::PaymentFailed
             | Self::ChargedBack
             | Self::SubscriptionEnded
+            | Self::PayerLeft
             | Self::VatNumberInvalid => true,
             Self::BandwidthReached
             | Self::CreditReached
@@ -115,6 +120,7 @@ impl LetterKind {
             Self::PaymentFailed => "about failed payments",
             Self::ChargedBack => "about payments that were taken back",
             Self::SubscriptionEnded => "about the end of subscriptions",
+            Self::PayerLeft => "about subscriptions whose payer has left",
             Self::VatNumberInvalid => "about VAT numbers that are no longer known",
             Self::BandwidthReached => "about used bandwidth",
             Self::CreditReached => "about used AI credit",

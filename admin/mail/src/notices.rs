@@ -2,7 +2,7 @@
 
 use db::letters::{self, NewLetter};
 use domain::{
-    Account, EmailAddress, Hostname, InvoiceId, ProjectName, Timestamp,
+    Account, EmailAddress, Hostname, InvoiceId, ProjectName, Timestamp, UserId,
     billing::{Cents, vat::VatNumber},
     month::Month,
     token::TokenKind,
@@ -54,6 +54,13 @@ pub enum Notice {
         plan: String,
         /// Whether its charges failed; otherwise it was cancelled.
         is_unpaid: bool,
+    },
+    /// The owner whose mandate pays for an organization's subscription has left or was demoted, so that it ends.
+    PayerLeft {
+        /// The display name of the plan.
+        plan: String,
+        /// The end of the paid month; `None` if the subscription has ended.
+        until: Option<Timestamp>,
     },
     /// The EU's VAT registry no longer knows the account's VAT number, so VAT is charged from the next invoice on.
     VatNumberInvalid {
@@ -146,6 +153,7 @@ impl Notice {
             Self::PaymentFailed { .. } => LetterKind::PaymentFailed,
             Self::ChargedBack { .. } => LetterKind::ChargedBack,
             Self::SubscriptionEnded { .. } => LetterKind::SubscriptionEnded,
+            Self::PayerLeft { .. } => LetterKind::PayerLeft,
             Self::VatNumberInvalid { .. } => LetterKind::VatNumberInvalid,
             Self::BandwidthReached { .. } => LetterKind::BandwidthReached,
             Self::CreditReached { .. } => LetterKind::CreditReached,
@@ -191,10 +199,37 @@ pub async fn notify(
     invoice: Option<&InvoiceId>,
     now: Timestamp,
 ) -> Result<(), sqlx::Error> {
+    let recipients = letters::contacts(&mut *conn, account).await?;
+    queue_for(conn, &recipients, account, event, notice, invoice, now).await
+}
+
+/// Queues a letter as [`notify`] does, and to a person who is no longer among the account's recipients.
+pub async fn notify_also(
+    conn: &mut PgConnection,
+    account: &Account,
+    former: &UserId,
+    event: &str,
+    notice: &Notice,
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
+    let mut recipients = letters::contacts(&mut *conn, account).await?;
+    recipients.extend(letters::contacts(&mut *conn, &Account::User(former.clone())).await?);
+    queue_for(conn, &recipients, account, event, notice, None, now).await
+}
+
+async fn queue_for(
+    conn: &mut PgConnection,
+    recipients: &[EmailAddress],
+    account: &Account,
+    event: &str,
+    notice: &Notice,
+    invoice: Option<&InvoiceId>,
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
     let content = serde_json::to_value(notice).map_err(|error| sqlx::Error::Encode(error.into()))?;
     let kind = notice.kind();
     let most_a_day = (!kind.is_about_money()).then_some(MOST_A_DAY);
-    for recipient in &letters::contacts(&mut *conn, account).await? {
+    for recipient in recipients {
         let (account, kind, content) = (Some(account), kind.as_str(), &content);
         let letter = NewLetter { event, recipient, account, kind, content, invoice, most_a_day };
         letters::queue(&mut *conn, &letter, now).await?;

@@ -58,6 +58,7 @@ pub fn compose_notice(notice: &Notice, about: &LetterContext<'_>) -> Letter {
         Notice::PaymentFailed { plan, total, next_attempt } => payment_failed(about, plan, *total, *next_attempt),
         Notice::ChargedBack { number, total } => charged_back(about, number, *total),
         Notice::SubscriptionEnded { plan, is_unpaid } => subscription_ended(about, plan, *is_unpaid),
+        Notice::PayerLeft { plan, until } => payer_left(about, plan, *until),
         Notice::VatNumberInvalid { number } => vat_number_invalid(about, number),
         Notice::BandwidthReached { percent, plan, month, limit_bytes, is_shared } => {
             with_sharing(bandwidth_reached(about, *percent, plan, *month, *limit_bytes), *is_shared)
@@ -226,6 +227,29 @@ fn subscription_ended(about: &LetterContext<'_>, plan: &str, is_unpaid: bool) ->
         command: Some(about.command("svc billing plans")),
         advice: Some(
             "The command shows the plans and their limits; svc billing checkout subscribes to one again.".to_owned(),
+        ),
+        ..Letter::default()
+    }
+}
+
+fn payer_left(about: &LetterContext<'_>, plan: &str, until: Option<Timestamp>) -> Letter {
+    let end = until.map_or_else(|| "has ended".to_owned(), |until| format!("ends on {}", date(until)));
+    Letter {
+        subject: format!("{} {end}", capitalized(&about.plan(plan))),
+        heading: "The subscription is no longer paid for".to_owned(),
+        paragraphs: vec![
+            format!(
+                "The owner who paid for {} is no longer an owner. Nothing more is charged to them, and the subscription {end}.",
+                about.plan(plan)
+            ),
+            format!(
+                "Then {} is on the free plan, with its limits, unless another owner pays for a plan. Nothing is deleted.",
+                about.account()
+            ),
+        ],
+        command: Some(about.command("svc billing checkout")),
+        advice: Some(
+            "With the command another owner pays for the next subscription. It can be used before the end.".to_owned(),
         ),
         ..Letter::default()
     }

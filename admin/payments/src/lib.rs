@@ -12,7 +12,7 @@ use admin_http::addresses::ConsoleAddresses;
 use async_trait::async_trait;
 use config::{BillingProvider, Config, InvoiceSeller};
 use domain::{
-    Account, Clock, EmailAddress, PaymentId, ReversalId,
+    Account, Clock, EmailAddress, PaymentId, ReversalId, UserId,
     billing::{
         Cents,
         payment::{PaymentSequence, PaymentState, ReversalKind, ReversalState},
@@ -27,10 +27,12 @@ pub trait PaymentProvider: Send + Sync {
     /// Returns the kind of provider; ids are stored under it.
     fn kind(&self) -> ProviderKind;
 
-    /// Creates a customer for the account, and returns the customer's id.
+    /// Creates a customer for the account, and returns the customer's id. Of an organization, each payer is a customer of
+    /// their own: a recurring payment may charge any mandate of its customer.
     async fn create_customer(
         &self,
         account: &Account,
+        payer: Option<&UserId>,
         name: &str,
         email: Option<&EmailAddress>,
     ) -> Result<String, PaymentError>;

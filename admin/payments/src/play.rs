@@ -5,7 +5,7 @@ use admin_http::addresses::ConsoleAddresses;
 use async_trait::async_trait;
 use db::billing::play::{self, NewPlayPayment, PlayPayment, PlayRefund, PlayRefundError, PlayStatus};
 use domain::{
-    Account, Clock, EmailAddress, PaymentId,
+    Account, Clock, EmailAddress, PaymentId, UserId,
     billing::payment::{PaymentSequence, PaymentState, ReversalKind, ReversalState},
 };
 use sqlx::PgPool;
@@ -64,10 +64,12 @@ impl PaymentProvider for PlayProvider {
     async fn create_customer(
         &self,
         account: &Account,
+        payer: Option<&UserId>,
         _name: &str,
         _email: Option<&EmailAddress>,
     ) -> Result<String, PaymentError> {
-        Ok(format!("play_{}", account.as_str()))
+        let payer = payer.map(|payer| format!("_{payer}")).unwrap_or_default();
+        Ok(format!("play_{account}{payer}"))
     }
 
     async fn create_payment(&self, order: &PaymentOrder<'_>) -> Result<ProviderPayment, PaymentError> {

@@ -12,7 +12,7 @@ use ::payments::{
 };
 use async_trait::async_trait;
 use domain::{
-    Account, EmailAddress, PaymentId,
+    Account, EmailAddress, PaymentId, UserId,
     billing::{
         Cents,
         payment::{PaymentSequence, PaymentState, ReversalKind, ReversalState},
@@ -37,6 +37,8 @@ pub(super) struct ProviderState {
     pub(super) refuses: bool,
     pub(super) faults: VecDeque<ProviderFault>,
     pub(super) calls: BTreeMap<&'static str, usize>,
+    /// The customer of each payment.
+    pub(super) customers: Vec<String>,
 }
 
 pub(super) struct ScriptedProvider {
@@ -52,6 +54,7 @@ impl Default for ScriptedProvider {
             refuses: false,
             faults: VecDeque::new(),
             calls: BTreeMap::new(),
+            customers: Vec::new(),
         });
         Self { known }
     }
@@ -134,10 +137,12 @@ impl PaymentProvider for ScriptedProvider {
     async fn create_customer(
         &self,
         account: &Account,
+        payer: Option<&UserId>,
         _name: &str,
         _email: Option<&EmailAddress>,
     ) -> Result<String, PaymentError> {
-        self.call("create_customer", |_| Ok(format!("cst_{account}"))).await
+        let payer = payer.map(|payer| format!("_{payer}")).unwrap_or_default();
+        self.call("create_customer", |_| Ok(format!("cst_{account}{payer}"))).await
     }
 
     async fn create_payment(&self, order: &PaymentOrder<'_>) -> Result<ProviderPayment, PaymentError> {
@@ -161,6 +166,7 @@ impl PaymentProvider for ScriptedProvider {
                 reversals: Vec::new(),
             };
             known.payments.push(payment.clone());
+            known.customers.push(order.customer_id.to_owned());
             Ok(payment)
         })
         .await

@@ -36,7 +36,9 @@ pub async fn checkout_for_user(
 /// Starts an organization's subscription to a plan and returns the page for paying its first month.
 ///
 /// The plan applies once the payment is paid, and renews every month until it is cancelled. A repeated request before
-/// that returns the same page for the same plan; another plan replaces the first.
+/// that by the same person returns the same page for the same plan; another plan or person replaces the first. The
+/// person whose payment it is pays for the renewals: when they are no longer an owner, the subscription ends with the
+/// paid month, and before that another owner may pay for the next one here, which begins at once.
 #[utoipa::path(
     post, path = "/orgs/{name}/billing/checkout", tag = "Billing", request_body = ChoosePlan,
     params(("name" = String, Path, description = "The organization's name")),
@@ -103,7 +105,7 @@ pub async fn change_for_user(
     params(("name" = String, Path, description = "The organization's name")),
     responses((status = 200, description = "The plan was changed, or will be", body = ChangedPlan)),
     extensions(("x-errors" = json!({
-        "forbidden": "only owners of the organization may",
+        "forbidden": "only owners of the organization may, and only while the person who pays for the plan is one",
         "invalid_request": "there is no such plan, or no subscription that can be changed to it",
         "plan_limit_reached": "more is used than the plan allows; the message names it",
     }))),
@@ -189,7 +191,7 @@ pub async fn resume_for_user(State(app): State<App>, caller: CliUser) -> Result<
     params(("name" = String, Path, description = "The organization's name")),
     responses((status = 200, description = "The subscription", body = Subscription)),
     extensions(("x-errors" = json!({
-        "forbidden": "only owners of the organization may",
+        "forbidden": "only owners of the organization may, and only while the person who pays for the plan is one",
         "invalid_request": "the organization has no subscription",
     }))),
 )]

@@ -33,6 +33,9 @@ pub struct MemberPath {
 }
 
 /// Changes a member's role.
+///
+/// A person who is no longer an owner pays for the organization no more: a subscription that they pay for ends with the
+/// paid month.
 #[utoipa::path(
     put, path = "/orgs/{name}/members/{login}", tag = "Organizations", request_body = SetRole,
     params(
@@ -67,6 +70,9 @@ pub async fn set_role(
         .with("from", member.role.as_str())
         .with("to", body.role.as_str());
     change.audit(entry);
+    if body.role < Role::Owner {
+        billing::cancel_for_former_owner(&app, &mut change, &org.id, &member.user).await?;
+    }
     change.touch(ChangeSubject::Org(org.id.clone()));
     let propagation = change.commit().await?;
     let member = OrgMember { role: body.role, ..member };
@@ -76,7 +82,7 @@ pub async fn set_role(
 /// Removes a member from an organization, or leaves it.
 ///
 /// Admins remove other members, only owners remove owners, and every member may leave except the last owner. Pending
-/// invites that the member sent are revoked.
+/// invites that the member sent are revoked. A subscription that they pay for ends with the paid month.
 #[utoipa::path(
     delete, path = "/orgs/{name}/members/{login}", tag = "Organizations",
     params(
@@ -125,6 +131,7 @@ pub async fn remove(
         .with("login", &*member.login)
         .with("role", member.role.as_str());
     change.audit(entry);
+    billing::cancel_for_former_owner(&app, &mut change, &org.id, &member.user).await?;
     change.touch(ChangeSubject::Org(org.id.clone()));
     Ok((change.commit().await?, Json(Done::OK)))
 }

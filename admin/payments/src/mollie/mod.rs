@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use async_trait::async_trait;
-use domain::{Account, Clock, EmailAddress, PaymentId, Timestamp};
+use domain::{Account, Clock, EmailAddress, PaymentId, Timestamp, UserId};
 use reqwest::Client;
 use secrecy::SecretString;
 use serde_json::json;
@@ -80,6 +80,7 @@ impl PaymentProvider for MollieProvider {
     async fn create_customer(
         &self,
         account: &Account,
+        payer: Option<&UserId>,
         name: &str,
         email: Option<&EmailAddress>,
     ) -> Result<String, PaymentError> {
@@ -88,6 +89,9 @@ impl PaymentProvider for MollieProvider {
             "name": bounded(name, NAME_CHARS),
             "metadata": { "account": account.as_str() },
         });
+        if let Some(payer) = payer {
+            body["metadata"]["payer"] = payer.as_str().into();
+        }
         if let Some(email) = email {
             body["email"] = email.as_str().into();
         }

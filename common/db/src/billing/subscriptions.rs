@@ -1,7 +1,7 @@
 //! Subscriptions of accounts to plans.
 
 use domain::{
-    Account, SubscriptionId, Timestamp,
+    Account, SubscriptionId, Timestamp, UserId,
     billing::{
         period::months_after,
         subscription::{EndReason, SubscriptionStatus},
@@ -16,6 +16,9 @@ pub struct Subscription {
     pub id: SubscriptionId,
     /// The subscribed account.
     pub account: Account,
+    /// The owner of the organization who gave the mandate that is charged; `None` for a person's own subscription, and
+    /// where it is not known.
+    pub payer: Option<UserId>,
     /// The id of the plan.
     pub plan: String,
     /// The id of the plan from the next month on, if it differs.
@@ -67,7 +70,7 @@ macro_rules! select_subscriptions {
     ($rest:literal, $($argument:expr),* $(,)?) => {
         sqlx::query_as!(
             Subscription,
-            "SELECT id, account, plan, next_plan, status, anchored_at, period, period_start, period_end, due_period,
+            "SELECT id, account, payer, plan, next_plan, status, anchored_at, period, period_start, period_end, due_period,
                     cancel_at_period_end, failures, next_attempt_at, created_at, ended_at, end_reason
              FROM subscriptions " + $rest,
             $($argument),*
@@ -183,20 +186,56 @@ pub async fn postpone(
     .map(drop)
 }
 
+/// Returns whether the mandate that an organization's subscription is charged to may no longer be: the person who gave
+/// it is no owner any more, or is suspended and can decide nothing.
+pub async fn is_mandate_gone(db: impl PgExecutor<'_>, subscription: &Subscription) -> Result<bool, sqlx::Error> {
+    let Some(payer) = &subscription.payer else { return Ok(false) };
+    sqlx::query_scalar!(
+        r#"SELECT NOT EXISTS (SELECT FROM org_members WHERE org_id = $1 AND user_id = $2 AND role = 'owner')
+                  OR EXISTS (SELECT FROM account_suspensions WHERE account = $2) AS "is_gone!""#,
+        subscription.account.as_str(),
+        payer.as_str(),
+    )
+    .fetch_one(db)
+    .await
+}
+
+/// Returns the person whose mandate a subscription is charged to, as [`Subscription::payer`].
+pub async fn find_payer(db: impl PgExecutor<'_>, id: &SubscriptionId) -> Result<Option<UserId>, sqlx::Error> {
+    let payer = sqlx::query_scalar!("SELECT payer FROM subscriptions WHERE id = $1", id.as_str());
+    Ok(payer.fetch_optional(db).await?.flatten())
+}
+
 /// Inserts a subscription that waits for its first payment.
 pub async fn insert(
     conn: &mut PgConnection,
     id: &SubscriptionId,
     account: &Account,
+    payer: Option<&UserId>,
     plan: &str,
     now: Timestamp,
 ) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        "INSERT INTO subscriptions (id, account, plan, status, created_at) VALUES ($1, $2, $3, 'pending', $4)",
+        "INSERT INTO subscriptions (id, account, payer, plan, status, created_at)
+         VALUES ($1, $2, $3, $4, 'pending', $5)",
         id.as_str(),
         account.as_str(),
+        payer.map(UserId::as_str),
         plan,
         now,
+    )
+    .execute(conn)
+    .await
+    .map(drop)
+}
+
+/// Marks a payer's ended subscriptions of an account: one that a late payment revives ends with the paid month.
+pub async fn cancel_ended(conn: &mut PgConnection, account: &Account, payer: &UserId) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "UPDATE subscriptions SET cancel_at_period_end = true
+         WHERE account = $1 AND payer = $2 AND status = 'ended' AND NOT cancel_at_period_end",
+        account.as_str(),
+        payer.as_str(),
     )
     .execute(conn)
     .await
