@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use db::letters::{self, NewLetter};
-use domain::{Clock, EmailAddress};
+use db::letters::{self, DailyBound, NewLetter};
+use domain::{Account, Clock, EmailAddress, OrgId};
 use futures_util::future::join_all;
 use serde_json::json;
 
@@ -167,20 +167,24 @@ async fn letters_that_are_queued_together_are_counted_one_after_another() {
     let world = World::start().await;
     let db = sqlx::PgPool::connect(world.database.as_str()).await.unwrap();
     let (recipient, now): (EmailAddress, _) = ("ada@example.com".parse().unwrap(), Clock::system().now());
+    // The recipient's own account, and two others.
+    let accounts: [Account; 3] = std::array::from_fn(|_| OrgId::new(now).into());
     let queueing = (0..24).map(async |number: u32| {
         let letter = NewLetter {
             event: &format!("made/{number}"),
             recipient: &recipient,
-            account: None,
+            account: Some(&accounts[number as usize % 3]),
             kind: "token_created",
             content: &json!({}),
             invoice: None,
-            most_a_day: Some(5),
+            most_a_day: Some(DailyBound { of_account: 5, of_others: (number % 3 > 0).then_some(7) }),
         };
         let mut change = db.begin().await.unwrap();
         letters::queue(&mut change, &letter, now).await.unwrap();
         change.commit().await.unwrap();
     });
     join_all(queueing).await;
-    assert_eq!(world.sql_number("SELECT count(*) FROM letters").await, 5);
+    let of_own = format!("SELECT count(*) FROM letters WHERE account = '{}'", accounts[0]);
+    assert_eq!(world.sql_number(&of_own).await, 5);
+    assert_eq!(world.sql_number("SELECT count(*) FROM letters").await, 5 + 7);
 }

@@ -1,5 +1,6 @@
 //! Tokens that are made and revoked.
 
+use domain::role::Role;
 use serde_json::json;
 
 use super::{Post, create_token, subject};
@@ -56,4 +57,24 @@ async fn nobody_s_mailbox_is_filled() {
     assert_eq!(post.world.sql_number("SELECT count(*) FROM letters").await, 50);
     // Letters about money are bounded by nothing but money.
     assert_eq!(post.world.sql_number("SELECT count(*) FROM tokens WHERE kind = 'ai'").await, 52);
+}
+
+#[tokio::test]
+async fn others_silence_no_letters_about_ones_own_account() {
+    let post = Post::start().await;
+    let (ada, mallory) = (post.world.user("ada").await, post.world.user("mallory").await);
+    post.mailbox.refuse(Some("sender"), "");
+    // Nobody asks ada whether she wants to own what mallory has made.
+    mallory.create_org("noise").await.admit(&ada, Role::Owner).await;
+    for number in 0..51 {
+        let token = json!({ "kind": "ai", "label": number.to_string() });
+        mallory.post("/orgs/noise/tokens").json(&token).await.created();
+    }
+    let of_ada = async || post.world.sql_number("SELECT count(*) FROM letters WHERE recipient = 'ada@localhost'").await;
+    assert_eq!(of_ada().await, 50);
+    create_token(&ada, "own").await;
+    assert_eq!(of_ada().await, 51);
+    let org = ada.create_org("acme").await;
+    org.create_token("deploy").await;
+    assert_eq!(of_ada().await, 52);
 }

@@ -210,7 +210,7 @@ async fn find_or_create_customer(
     let person = payer.clone().map_or_else(|| account.clone(), Account::User);
     let contacts = letters::contacts(&mut conn, &person).await?;
     drop(conn);
-    let email = contacts.first();
+    let email = contacts.first().map(|contact| &contact.address);
     let made = provider.create_customer(account, payer.as_ref(), terms.buyer.name.as_str(), email).await?;
     Ok(customers::record(&app.db, account, payer.as_ref(), &payment.provider, &made, app.clock.now()).await?)
 }

@@ -1,6 +1,6 @@
 //! Letters that can be retried: each is stored as a value until a mail server has accepted the letter composed from it.
 
-use db::letters::{self, NewLetter};
+use db::letters::{self, Contact, DailyBound, NewLetter};
 use domain::{
     Account, EmailAddress, Hostname, InvoiceId, ProjectName, Timestamp, UserId,
     billing::{Cents, vat::VatNumber},
@@ -12,9 +12,12 @@ use sqlx::PgConnection;
 
 use super::kinds::LetterKind;
 
-/// The most letters of a kind that a person receives within a day, unless they are about money. Creating tokens in a
-/// loop must not fill the mailboxes of an organization's owners.
+/// The most letters of a kind about one account that a person receives within a day, unless they are about money.
+/// Creating tokens in a loop must not fill the mailboxes of an organization's owners.
 const MOST_A_DAY: i64 = 50;
+
+/// The most letters of a kind about all accounts together that are not the person's own.
+const MOST_A_DAY_OF_OTHERS: i64 = 200;
 
 /// A letter about an account, as it is stored. A new field needs a default, because stored letters may be older than
 /// it.
@@ -219,7 +222,7 @@ pub async fn notify_also(
 
 async fn queue_for(
     conn: &mut PgConnection,
-    recipients: &[EmailAddress],
+    recipients: &[Contact],
     account: &Account,
     event: &str,
     notice: &Notice,
@@ -228,10 +231,18 @@ async fn queue_for(
 ) -> Result<(), sqlx::Error> {
     let content = serde_json::to_value(notice).map_err(|error| sqlx::Error::Encode(error.into()))?;
     let kind = notice.kind();
-    let most_a_day = (!kind.is_about_money()).then_some(MOST_A_DAY);
-    for recipient in recipients {
-        let (account, kind, content) = (Some(account), kind.as_str(), &content);
-        let letter = NewLetter { event, recipient, account, kind, content, invoice, most_a_day };
+    for Contact { address, is_own } in recipients {
+        let of_others = (!is_own).then_some(MOST_A_DAY_OF_OTHERS);
+        let bound = DailyBound { of_account: MOST_A_DAY, of_others };
+        let letter = NewLetter {
+            event,
+            recipient: address,
+            account: Some(account),
+            kind: kind.as_str(),
+            content: &content,
+            invoice,
+            most_a_day: (!kind.is_about_money()).then_some(bound),
+        };
         letters::queue(&mut *conn, &letter, now).await?;
     }
     Ok(())

@@ -9,7 +9,7 @@ use domain::{Account, EmailAddress, InvoiceId, LetterId, OrgName, Timestamp};
 use serde_json::Value;
 use sqlx::{PgConnection, PgExecutor};
 
-/// The time in which letters are counted for [`NewLetter::most_a_day`].
+/// The time in which letters are counted for a [`DailyBound`].
 const DAY: Duration = Duration::from_hours(24);
 
 /// A letter to send.
@@ -27,8 +27,28 @@ pub struct NewLetter<'a> {
     pub content: &'a Value,
     /// The invoice whose documents are attached.
     pub invoice: Option<&'a InvoiceId>,
-    /// The maximum number of letters of this kind per recipient and day; further ones are dropped. `None` is unlimited.
-    pub most_a_day: Option<i64>,
+    /// The bound on letters of this kind to this recipient; further ones are dropped. `None` is unlimited.
+    pub most_a_day: Option<DailyBound>,
+}
+
+/// A bound on the letters of one kind that a recipient receives within a day.
+#[derive(Debug, Clone, Copy)]
+pub struct DailyBound {
+    /// Those about one account.
+    pub of_account: i64,
+    /// Those about all accounts together that are not the recipient's own; `None` for a letter about one that is.
+    /// Strangers, who may make somebody an owner of their organizations, must not silence letters about the
+    /// recipient's own account.
+    pub of_others: Option<i64>,
+}
+
+/// A recipient of letters about an account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Contact {
+    /// The address.
+    pub address: EmailAddress,
+    /// Whether the account is the recipient's own: the person's, or an organization that the person pays for.
+    pub is_own: bool,
 }
 
 /// Queues a letter that is due immediately. Queueing another one for the same event and recipient does nothing.
@@ -48,10 +68,15 @@ pub async fn queue(conn: &mut PgConnection, letter: &NewLetter<'_>, now: Timesta
     }
     sqlx::query!(
         "INSERT INTO letters
-             (id, event, recipient, account, kind, content, invoice_id, state, next_attempt_at, created_at)
-         SELECT $1::text, $2::text, $3::text, $4::text, $5::text, $6::jsonb, $7::text, 'waiting', $8::timestamptz, $8
-          WHERE $9::bigint IS NULL
-             OR $9 > (SELECT count(*) FROM letters WHERE recipient = $3 AND kind = $5 AND created_at > $10)
+             (id, event, recipient, account, kind, content, invoice_id, state, next_attempt_at, created_at, of_others)
+         SELECT $1::text, $2::text, $3::text, $4::text, $5::text, $6::jsonb, $7::text, 'waiting', $8::timestamptz, $8,
+                $11::bigint IS NOT NULL
+          WHERE ($9::bigint IS NULL
+                 OR $9 > (SELECT count(*) FROM letters WHERE recipient = $3 AND kind = $5 AND created_at > $10
+                          AND account IS NOT DISTINCT FROM $4))
+            AND ($11 IS NULL
+                 OR $11 > (SELECT count(*) FROM letters WHERE recipient = $3 AND kind = $5 AND created_at > $10
+                           AND of_others))
          ON CONFLICT (event) DO NOTHING",
         id.as_str(),
         event,
@@ -61,28 +86,32 @@ pub async fn queue(conn: &mut PgConnection, letter: &NewLetter<'_>, now: Timesta
         content,
         invoice.map(InvoiceId::as_str),
         now,
-        *most_a_day,
+        most_a_day.map(|most| most.of_account),
         (now - DAY),
+        most_a_day.and_then(|most| most.of_others),
     )
     .execute(conn)
     .await?;
     Ok(())
 }
 
-/// Returns the addresses for letters about an account: the person's own, or those of the organization's owners. People
-/// without an address at the code host are left out.
-pub async fn contacts(conn: &mut PgConnection, account: &Account) -> Result<Vec<EmailAddress>, sqlx::Error> {
-    let addresses = sqlx::query_scalar!(
-        r#"SELECT email AS "email!" FROM users WHERE id = $1 AND email IS NOT NULL
-           UNION
-           SELECT u.email FROM org_members m JOIN users u ON u.id = m.user_id
-           WHERE m.org_id = $1 AND m.role = 'owner' AND u.email IS NOT NULL
-           ORDER BY 1"#,
+/// Returns the recipients of letters about an account: the person, or the organization's owners. People without an
+/// address at the code host are left out.
+pub async fn contacts(conn: &mut PgConnection, account: &Account) -> Result<Vec<Contact>, sqlx::Error> {
+    let contacts = sqlx::query!(
+        r#"SELECT email AS "email!", bool_or(is_own) AS "is_own!" FROM (
+               SELECT email, true AS is_own FROM users WHERE id = $1 AND email IS NOT NULL
+               UNION ALL
+               SELECT u.email, COALESCE(o.created_by = u.id, false)
+               FROM org_members m JOIN users u ON u.id = m.user_id JOIN orgs o ON o.id = m.org_id
+               WHERE m.org_id = $1 AND m.role = 'owner' AND u.email IS NOT NULL) AS found
+           GROUP BY email ORDER BY email"#,
         account.as_str(),
     )
     .fetch_all(conn)
     .await?;
-    Ok(addresses.into_iter().filter_map(|address| address.parse().ok()).collect())
+    let contact = |address: String, is_own| Some(Contact { address: address.parse().ok()?, is_own });
+    Ok(contacts.into_iter().filter_map(|row| contact(row.email, row.is_own)).collect())
 }
 
 /// A letter taken from the queue.
