@@ -144,7 +144,7 @@ async fn a_domain_that_a_project_loses_is_its_former_owners_for_30_days() {
     super::detach(&ada, "engine", DOMAIN).await.ok();
     let message = refusal(attach(&bob, "shop", DOMAIN).await);
     assert!(message.contains("30 days"), "{message}");
-    // From an organization its members may move it to a project of their own, and back; nobody else may.
+    // From an organization its admins may move it to a project of their own, and back. Other members could leave with it.
     let org = ada.create_org("acme").await;
     org.admit(&world.user("carol").await, Role::Member).await;
     let carol = world.user("carol").await;
@@ -153,6 +153,11 @@ async fn a_domain_that_a_project_loses_is_its_former_owners_for_30_days() {
     attach(&ada, "crane", DOMAIN).await.created();
     super::detach(&carol, "crane", DOMAIN).await.ok();
     refusal(attach(&bob, "shop", DOMAIN).await);
+    let message = refusal(attach(&carol, "garden", DOMAIN).await);
+    assert!(message.contains("30 days"), "{message}");
+    attach(&carol, "crane", DOMAIN).await.created();
+    super::detach(&carol, "crane", DOMAIN).await.ok();
+    ada.put("/orgs/acme/members/carol").json(&json!({ "role": "admin" })).await.ok();
     attach(&carol, "garden", DOMAIN).await.created();
     super::detach(&carol, "garden", DOMAIN).await.ok();
     refusal(attach(&bob, "shop", DOMAIN).await);

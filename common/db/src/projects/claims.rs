@@ -1,10 +1,10 @@
 //! Domains that move to another project because somebody has proved ownership.
 
-use domain::{Account, Hostname, ProjectId, Timestamp, UserId, plans::Plans};
+use domain::{Account, Hostname, ProjectId, Timestamp, UserId, plans::Plans, role::Role};
 use sqlx::{PgConnection, PgExecutor, PgPool};
 
 use super::{
-    domains::{AttachError, list_claimable_accounts, lock_owner},
+    domains::{AttachError, list_accounts_of, lock_owner},
     project::{Project, select_projects},
     suspension,
 };
@@ -57,7 +57,7 @@ pub async fn list_neighbours(
     registered: &str,
     limit: i64,
 ) -> Result<Vec<NeighbourDomain>, sqlx::Error> {
-    let accounts = list_claimable_accounts(&mut *db.acquire().await?, &project.owner, person).await?;
+    let accounts = list_accounts_of(&mut *db.acquire().await?, &project.owner, person, Role::Member).await?;
     let payer = project.payer();
     // Reversed names of subdomains begin with that of the domain and a dot: a range that ends at the next character.
     let backwards: String = registered.chars().rev().collect();

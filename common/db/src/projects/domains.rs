@@ -5,6 +5,7 @@ use domain::{
     addresses::HostKey,
     certificates::DomainState,
     plans::{LimitReached, Plans},
+    role::Role,
 };
 use sqlx::{PgConnection, PgExecutor};
 
@@ -169,7 +170,8 @@ impl From<QuotaError> for AttachError {
 /// A claim to a domain that may be reserved for its former owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DomainClaimant<'a> {
-    /// A person without proof. A reserved domain must have been theirs, their organization's or the project owner's.
+    /// A person without proof. A reserved domain must have been theirs, the project owner's, or of an organization that
+    /// they manage.
     Person(&'a UserId),
     /// Somebody who has proved ownership of the domain.
     Proven,
@@ -222,8 +224,8 @@ pub async fn attach(
     Ok(AttachOutcome::Now)
 }
 
-/// Returns the time since which a free domain is reserved for a former owner other than `person`, their organizations
-/// and the project's owner.
+/// Returns the time since which a free domain is reserved for a former owner other than `person`, the organizations that
+/// they manage and the project's owner.
 pub async fn reserved_since(
     conn: &mut PgConnection,
     project: &ProjectPermit<impl AtLeast<Member>>,
@@ -235,16 +237,28 @@ pub async fn reserved_since(
     names::domain_kept_since(conn, domain, &accounts, now).await
 }
 
-/// Returns the accounts whose former domains `person` may attach to a project of `owner`. They include the person's
-/// organizations, of which any member may detach a domain and attach it elsewhere.
-pub(super) async fn list_claimable_accounts(
+/// Returns the accounts whose former domains `person` may attach to a project of `owner`. They include the organizations
+/// that the person manages: taking a domain out of one is like taking a project out, which other members may not. They
+/// could leave with it.
+async fn list_claimable_accounts(
     conn: &mut PgConnection,
     owner: &Account,
     person: &UserId,
 ) -> Result<Vec<String>, sqlx::Error> {
+    list_accounts_of(conn, owner, person, Role::Admin).await
+}
+
+/// Returns `owner`, `person`, and the organizations in which the person has at least the role `least`.
+pub(super) async fn list_accounts_of(
+    conn: &mut PgConnection,
+    owner: &Account,
+    person: &UserId,
+    least: Role,
+) -> Result<Vec<String>, sqlx::Error> {
     let mut accounts = vec![owner.to_string(), person.to_string()];
-    let orgs = sqlx::query_scalar!("SELECT org_id FROM org_members WHERE user_id = $1", person.as_str());
-    accounts.extend(orgs.fetch_all(conn).await?.iter().map(OrgId::to_string));
+    let orgs = sqlx::query!("SELECT org_id, role FROM org_members WHERE user_id = $1", person.as_str());
+    let orgs = orgs.fetch_all(conn).await?.into_iter().filter(|member| member.role >= least);
+    accounts.extend(orgs.map(|member| member.org_id.to_string()));
     Ok(accounts)
 }
 
