@@ -122,7 +122,7 @@ pub async fn claim(
         r#"WITH ready AS MATERIALIZED (
              SELECT o.name, coalesce(o.leased_until > $1, false) AS is_leased, coalesce(o.due_by, o.next_attempt_at) AS since,
                     -- Looked up for each: these tables are large, and few rows are due.
-                    (SELECT coalesce(p.user_id, (SELECT g.created_by FROM orgs g WHERE g.id = p.org_id), p.org_id)
+                    (SELECT payer_of(coalesce(p.org_id, p.user_id))
                      FROM custom_domains d JOIN projects p ON p.id = d.project_id WHERE d.domain = o.domain) AS payer
              FROM certificate_orders o
              WHERE o.next_attempt_at <= $1 OR o.next_attempt_at > $4),
