@@ -19,16 +19,21 @@ async fn organizations_give_their_creator_no_further_requests() {
     let (mallory, eve) = (world.user("mallory").await, world.user("eve").await);
     let one = robot_of_a_new_org(&mallory, "one").await;
     let two = robot_of_a_new_org(&mallory, "two").await;
-    for sent in 0..ACCOUNT {
+    for sent in 0..ACCOUNT * 2 / 3 {
         let robot = if sent % 2 == 0 { &one } else { &two };
         robot.get("/me").await.ok();
     }
     one.get("/me").await.assert_error(429, "rate_limit_exceeded");
     two.get("/me").await.assert_error(429, "rate_limit_exceeded");
-    // Nor does another one in the place of the first.
+    // Another one in the place of the first has what they left, and the next has nothing.
     mallory.delete("/orgs/one").await.ok();
     let three = robot_of_a_new_org(&mallory, "three").await;
-    three.get("/me").await.assert_error(429, "rate_limit_exceeded");
+    for _ in 0..ACCOUNT / 3 {
+        three.get("/me").await.ok();
+    }
+    mallory.delete("/orgs/two").await.ok();
+    let four = robot_of_a_new_org(&mallory, "four").await;
+    four.get("/me").await.assert_error(429, "rate_limit_exceeded");
     // Pipelines are not in their owner's way, nor in that of others.
     mallory.get("/me").await.ok();
     robot_of_a_new_org(&eve, "eves").await.get("/me").await.ok();
@@ -99,20 +104,26 @@ async fn what_stays_of_requests_is_counted_for_the_account() {
 }
 
 #[tokio::test]
-async fn a_leaked_token_of_one_organization_leaves_the_others_their_part() {
+async fn leaked_tokens_of_all_organizations_but_one_leave_that_one_its_part() {
     let world = World::builder().plan(&json!({})).set("LIMITS__API_ACCOUNT_PER_MIN", ACCOUNT).start().await;
     let mallory = world.user("mallory").await;
-    let (leaked, other) = (robot_of_a_new_org(&mallory, "one").await, robot_of_a_new_org(&mallory, "two").await);
-    let mut admitted = 0;
-    while leaked.get("/me").await.status == 200 {
-        admitted += 1;
+    let mut robots = Vec::new();
+    for name in ["one", "two", "three"] {
+        robots.push(robot_of_a_new_org(&mallory, name).await);
     }
-    assert_eq!(admitted, ACCOUNT / 2);
-    // What is refused takes nothing from the others.
-    for _ in 0..ACCOUNT {
-        leaked.get("/me").await.assert_error(429, "rate_limit_exceeded");
+    let other = robots.pop().unwrap();
+    for leaked in &robots {
+        let mut admitted = 0;
+        while leaked.get("/me").await.status == 200 {
+            admitted += 1;
+        }
+        assert_eq!(admitted, ACCOUNT / 4);
+        // What is refused takes nothing from the others.
+        for _ in 0..ACCOUNT {
+            leaked.get("/me").await.assert_error(429, "rate_limit_exceeded");
+        }
     }
-    for _ in 0..ACCOUNT / 2 {
+    for _ in 0..ACCOUNT / 4 {
         other.get("/me").await.ok();
     }
 }
@@ -138,4 +149,19 @@ async fn a_token_of_the_wrong_kind_leaves_nothing() {
     }
     assert_eq!(world.sql_number("SELECT count(*) FROM idempotency_keys").await, 0);
     robot.get("/me").await.ok();
+}
+
+#[tokio::test]
+async fn a_person_begins_a_bounded_number_of_checkouts_for_whichever_accounts() {
+    let world = World::start().await;
+    let (ada, bob) = (world.user("ada").await, world.user("bob").await);
+    ada.create_org("acme").await;
+    let checkout = |actor: &Actor, path: &str| actor.post(path).json(&json!({ "plan": "pro" }));
+    // This world takes no payments.
+    checkout(&ada, "/billing/checkout").await.assert_error(503, "billing_unavailable");
+    count_on(&world, "checkout", 20).await;
+    for path in ["/billing/checkout", "/orgs/acme/billing/checkout"] {
+        checkout(&ada, path).await.assert_error(429, "rate_limit_exceeded");
+    }
+    checkout(&bob, "/billing/checkout").await.assert_error(503, "billing_unavailable");
 }

@@ -7,7 +7,7 @@
 mod count;
 mod lines;
 
-use std::time::Duration;
+use std::{num::NonZeroU32, time::Duration};
 
 use domain::{OrgId, Payer};
 
@@ -33,6 +33,8 @@ const PAYMENT_LOOKS: u32 = 1_200;
 const TRIED_KEYS: u32 = 10;
 /// VAT numbers checked at the registry per person and hour: the registry blocks callers that send many requests.
 const VAT_NUMBERS: u32 = 20;
+/// Checkouts of plans per person and hour, for whichever accounts: each is a row, and a payment at the provider.
+const CHECKOUTS: u32 = 20;
 /// The number of recently accepted credentials to remember.
 const PROVEN: u64 = 100_000;
 /// The time after its last use for which an accepted credential is remembered.
@@ -120,16 +122,16 @@ buckets! { limits =>
     /// against the person who created the organizations, over all of them: see
     /// [`Caller::counted_for`](crate::auth::Caller::counted_for).
     ApiAccount("api-account", Person) = limits.api_account_per_min, in MINUTE;
-    /// The share of [`Self::ApiAccount`] for the tokens of one organization.
-    ApiOrg("api-org", Org) = org_share(limits.api_account_per_min), in MINUTE;
+    /// The share of [`Self::ApiAccount`] for the tokens of one organization: see [`OrgShare`].
+    ApiOrg("api-org", Org) = limits.api_account_per_min, in MINUTE;
     /// Requests that change something, or try to.
     Change("change", Person) = CHANGES, in DAY;
     /// The share of [`Self::Change`] for the tokens of one organization.
-    ChangeOrg("change-org", Org) = org_share(CHANGES), in DAY;
+    ChangeOrg("change-org", Org) = CHANGES, in DAY;
     /// Requests with an `Idempotency-Key`, whose responses are stored.
     IdempotencyKey("idempotency-key", Person) = IDEMPOTENCY_KEYS, in DAY;
     /// The share of [`Self::IdempotencyKey`] for the tokens of one organization.
-    IdempotencyKeyOrg("idempotency-key-org", Org) = org_share(IDEMPOTENCY_KEYS), in DAY;
+    IdempotencyKeyOrg("idempotency-key-org", Org) = IDEMPOTENCY_KEYS, in DAY;
     /// Wrong guesses at the operator's secret on the pages of the local code host.
     SignInGuess("sign-in-guess", Client) = SIGN_IN_GUESSES, in TEN_MINUTES;
     /// Wrong guesses from all addresses together, if the operator's secret is short enough to be guessed.
@@ -162,15 +164,12 @@ buckets! { limits =>
     TriedKey("tried-key", Person) = TRIED_KEYS, in MINUTE;
     /// Checks of VAT numbers, for whichever organizations.
     VatNumber("vat-number", Person) = VAT_NUMBERS, in Duration::from_hours(1);
+    /// Checkouts of plans, for whichever accounts.
+    Checkout("checkout", Person) = CHECKOUTS, in Duration::from_hours(1);
     /// Downloads of deployments, by the person who downloads.
     Download("download", Person) = DOWNLOADS, in Duration::from_hours(1);
     /// Megabytes of downloaded deployments, by the person who downloads. A download counts whole when it starts.
     DownloadMegabytes("download-megabytes", Person) = DOWNLOAD_MEGABYTES, in Duration::from_hours(1);
-}
-
-/// Returns one organization's share of its creator's rate: half, so that a leaked token leaves some for the others.
-fn org_share(rate: u32) -> u32 {
-    (rate / 2).max(1)
 }
 
 /// A rate per person, of which the tokens of each of the person's organizations have a share.
@@ -208,7 +207,28 @@ pub struct RatePayer {
     /// The key of the payer that has the whole rate.
     pub payer: String,
     /// The organization that has a share of it, if the caller is one of several that share it.
-    pub org: Option<OrgId>,
+    pub org: Option<OrgShare>,
+}
+
+/// One organization's share of the rate that the organizations of a payer have together.
+///
+/// It is the same for each, and one more stays free, so that leaked tokens of all but one leave that one its share, and
+/// an organization that is made in the place of another finds little: a request counts as many times as there are
+/// shares.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OrgShare {
+    /// The organization.
+    pub org: OrgId,
+    /// The organizations of its payer that have deploy tokens, itself among them.
+    pub sharing: u32,
+}
+
+impl OrgShare {
+    /// Returns what a request counts, of a rate of `limit`: at least one request is always admitted.
+    fn cost(&self, limit: u32) -> NonZeroU32 {
+        let shares = self.sharing.max(1).saturating_add(1);
+        NonZeroU32::new(shares.min(limit)).unwrap_or(NonZeroU32::MIN)
+    }
 }
 
 #[cfg(test)]

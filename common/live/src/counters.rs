@@ -19,9 +19,12 @@ static COUNT: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// Takes one event back, if the window has not ended.
+/// Takes events back, if the window has not ended.
 static UNCOUNT: LazyLock<Script> = LazyLock::new(|| {
-    Script::new("if tonumber(redis.call('GET', KEYS[1]) or '0') > 0 then redis.call('DECR', KEYS[1]) end")
+    Script::new(
+        "local count = tonumber(redis.call('GET', KEYS[1]) or '0')
+         if count > 0 then redis.call('DECRBY', KEYS[1], math.min(count, tonumber(ARGV[1]))) end",
+    )
 });
 
 /// The state of a counter in its current window.
@@ -48,9 +51,9 @@ impl Redis {
         Ok(WindowCount { events, resets_in: Duration::from_millis(left) })
     }
 
-    /// Takes one event of `subject` back from the counter `name`.
-    pub async fn uncount(&self, name: &str, subject: &str) -> Result<(), RedisError> {
-        UNCOUNT.key(key(name, subject)).invoke_async(&mut self.commands()).await
+    /// Takes `events` of `subject` back from the counter `name`.
+    pub async fn uncount(&self, name: &str, subject: &str, events: u32) -> Result<(), RedisError> {
+        UNCOUNT.key(key(name, subject)).arg(events).invoke_async(&mut self.commands()).await
     }
 }
 

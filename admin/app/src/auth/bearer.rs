@@ -151,13 +151,16 @@ fn admit(bearer: PresentedToken) -> Result<Caller, CredentialError> {
         (TokenKind::Cli, TokenOwner::User(user)) => {
             Ok(Caller::User(CliUser { credential: Credential::Token(token.id), user }))
         }
-        (TokenKind::Deploy, TokenOwner::Org { id, name, created_at, creator }) => Ok(Caller::Deploy(DeployToken {
-            token,
-            org: id,
-            org_name: name,
-            org_created_at: created_at,
-            org_creator: creator,
-        })),
+        (TokenKind::Deploy, TokenOwner::Org { id, name, created_at, creator, sharing }) => {
+            Ok(Caller::Deploy(DeployToken {
+                token,
+                org: id,
+                org_name: name,
+                org_created_at: created_at,
+                org_creator: creator,
+                sharing,
+            }))
+        }
         _ => Err(CredentialError::WrongKind),
     }
 }

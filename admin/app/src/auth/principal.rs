@@ -12,7 +12,7 @@ use db::{
 use domain::{OrgId, OrgName, PayingAccount, SessionId, Timestamp, TokenId, UserId};
 
 use super::{AuthOutcome, CredentialError};
-use crate::rates::RatePayer;
+use crate::rates::{OrgShare, RatePayer};
 
 /// A person, authenticated by a `cli` token or by the console's session.
 #[derive(Debug, Clone)]
@@ -69,6 +69,8 @@ pub struct DeployToken {
     pub org_created_at: Timestamp,
     /// The person who created the organization; `None` if that account was deleted.
     pub org_creator: Option<UserId>,
+    /// The organizations of that person that have deploy tokens, this one among them.
+    pub sharing: u32,
 }
 
 /// A caller of the endpoints that deploy tokens may use: a person or an organization.
@@ -118,14 +120,14 @@ impl Caller {
     /// Returns the party that the caller's requests count against, across all of its credentials.
     ///
     /// A person's own requests count against the person. Requests of organizations count separately, so that a pipeline
-    /// does not use up its owner's limit: against the person who created the organizations, over all of them, because
+    /// does not use up its owner's limit: against the person who pays for the organizations, over all of them, because
     /// organizations are as free to create as tokens. Each has a share of that limit, so that its leaked token does not
-    /// lock out the others. Gateway keys are not callers here; the edges count them for their account.
+    /// lock out the others, however many of them leak. Gateway keys are not callers here; the edges count them for their account.
     pub fn counted_for(&self) -> RatePayer {
         let (payer, org) = match self {
             Self::User(caller) => (caller.user.id.to_string(), None),
-            Self::Deploy(DeployToken { org, org_creator: Some(creator), .. }) => {
-                (format!("organizations of {creator}"), Some(org.clone()))
+            Self::Deploy(DeployToken { org, org_creator: Some(creator), sharing, .. }) => {
+                (format!("organizations of {creator}"), Some(OrgShare { org: org.clone(), sharing: *sharing }))
             }
             Self::Deploy(DeployToken { org, .. }) => (org.to_string(), None),
         };

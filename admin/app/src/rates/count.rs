@@ -149,8 +149,9 @@ impl RateLimits {
     /// Counts one request for its payer: for the organization first, so that its refused requests cost the others
     /// nothing.
     pub async fn count_for(&self, pool: PersonRate, counted: &RatePayer) -> LimitState {
-        if let Some(org) = &counted.org {
-            let of_org = self.count(pool.org_bucket(), org.as_str()).await;
+        if let Some(share) = &counted.org {
+            let bucket = pool.org_bucket();
+            let of_org = self.count_amount(bucket, share.org.as_str(), share.cost(self.limiter(bucket).limit)).await;
             if of_org.check().is_err() {
                 return of_org;
             }
@@ -160,8 +161,9 @@ impl RateLimits {
 
     /// Undoes the counting of a request.
     pub async fn uncount_for(&self, pool: PersonRate, counted: &RatePayer) {
-        if let Some(org) = &counted.org {
-            self.uncount(pool.org_bucket(), org.as_str()).await;
+        if let Some(share) = &counted.org {
+            let bucket = pool.org_bucket();
+            self.uncount_amount(bucket, share.org.as_str(), share.cost(self.limiter(bucket).limit).get()).await;
         }
         self.uncount(pool.person_bucket(), &counted.payer).await;
     }
@@ -183,8 +185,12 @@ impl RateLimits {
 
     /// Undoes the counting of a request that turned out not to be limited.
     pub async fn uncount(&self, bucket: Bucket, key: &str) {
+        self.uncount_amount(bucket, key, 1).await;
+    }
+
+    async fn uncount_amount(&self, bucket: Bucket, key: &str, amount: u32) {
         if !self.redis_is_paused()
-            && let Err(error) = self.redis.uncount(bucket.name(), &self.subject(key)).await
+            && let Err(error) = self.redis.uncount(bucket.name(), &self.subject(key), amount).await
         {
             tracing::warn!("a request could not be uncounted: {error}");
         }
@@ -271,7 +277,10 @@ pub fn client(address: IpAddr) -> ClientKey {
 mod tests {
     use domain::OrgId;
 
-    use super::{super::TEN_MINUTES, *};
+    use super::{
+        super::{OrgShare, TEN_MINUTES},
+        *,
+    };
 
     #[test]
     fn the_limit_itself_is_still_admitted() {
@@ -330,18 +339,21 @@ mod tests {
     #[tokio::test]
     async fn one_organization_leaves_the_others_their_part() {
         let redis = Redis::connect("redis://127.0.0.1:1").unwrap();
-        let limits = config::Limits { api_account_per_min: 10, ..config::Limits::default() };
+        let limits = config::Limits { api_account_per_min: 12, ..config::Limits::default() };
         let rates = RateLimits::new(redis, &limits, MasterKey::generate());
         let org = || OrgId::new(domain::Clock::system().now());
-        let (leaked, other) = (org(), org());
+        let (leaked, leaked_too, other) = (org(), org(), org());
         let admitted = async |org: &OrgId| {
-            let counted = RatePayer { payer: "organizations of somebody".to_owned(), org: Some(org.clone()) };
+            let share = OrgShare { org: org.clone(), sharing: 3 };
+            let counted = RatePayer { payer: "organizations of somebody".to_owned(), org: Some(share) };
             let mut admitted = 0;
             for _ in 0..100 {
                 admitted += u32::from(rates.count_for(PersonRate::Api, &counted).await.check().is_ok());
             }
             admitted
         };
-        assert_eq!((admitted(&leaked).await, admitted(&other).await, admitted(&org()).await), (5, 5, 0));
+        assert_eq!((admitted(&leaked).await, admitted(&leaked_too).await, admitted(&other).await), (3, 3, 3));
+        // Further ones have what is free, and nothing more.
+        assert_eq!((admitted(&org()).await, admitted(&org()).await), (3, 0));
     }
 }

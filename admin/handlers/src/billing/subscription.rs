@@ -5,6 +5,7 @@ use api::billing::{ChangedPlan, Checkout, ChoosePlan, Subscription, TakesEffect}
 use app::{
     App,
     auth::{CliUser, OrgAccess},
+    rates::Bucket,
 };
 use axum::extract::State;
 use billing::{self, BillingPermit, PlanChangeTime};
@@ -22,6 +23,7 @@ use domain::{Account, billing::subscription::SubscriptionStatus};
         "invalid_request": "there is no such plan, it costs nothing, or your billing details are not stored yet",
         "subscription_active": "you have a subscription already; change its plan instead",
         "billing_unavailable": "the operator takes no payments, or their provider does not answer",
+        "rate_limit_exceeded": "you have begun as many checkouts as you may within an hour",
         "busy": "as many checkouts are under way as the server, or you, may have at a time",
     }))),
 )]
@@ -48,6 +50,7 @@ pub async fn checkout_for_user(
         "invalid_request": "there is no such plan, it costs nothing, or the billing details are not stored yet",
         "subscription_active": "the organization has a subscription already; change its plan instead",
         "billing_unavailable": "the operator takes no payments, or their provider does not answer",
+        "rate_limit_exceeded": "you have begun as many checkouts as you may within an hour",
         "busy": "as many checkouts are under way as the server, or you, may have at a time",
     }))),
 )]
@@ -67,6 +70,9 @@ async fn checkout(
     body: &ChoosePlan,
 ) -> Result<Json<Checkout>, ApiError> {
     // Counted per person, because organizations are free to create.
+    app.rate_limits.count(Bucket::Checkout, caller.user.id.as_str()).await.check_or(
+        "You have begun as many checkouts as you may within an hour; wait as long as Retry-After says, then go on.",
+    )?;
     let _turn = app.bounds.checkout(&caller.user.id.clone().into()).await?;
     let page = billing::checkout(app, caller.actor(), payer, &body.plan).await?;
     Ok(Json(Checkout { checkout_url: page.into() }))

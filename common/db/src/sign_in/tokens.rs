@@ -74,6 +74,9 @@ pub enum LimitError {
     Db(#[from] sqlx::Error),
 }
 
+/// The most organizations among which the rate of their payer is shared out.
+const SHARING: i64 = 100;
+
 /// A presented token and its owner.
 #[derive(Debug, Clone)]
 pub struct PresentedToken {
@@ -96,8 +99,10 @@ pub enum TokenOwner {
         name: OrgName,
         /// The creation time.
         created_at: Timestamp,
-        /// The person who created it; `None` once that account is deleted.
+        /// The person who pays for it; `None` if nobody does.
         creator: Option<UserId>,
+        /// The organizations of that person that have deploy tokens, at most 100.
+        sharing: u32,
     },
 }
 
@@ -120,10 +125,16 @@ pub async fn find_bearer(pool: &PgPool, secret: &TokenHash) -> Result<Option<Pre
                   u.id AS "user_id?", u.vcs_id AS "vcs_id?", u.vcs_login AS "vcs_login?", u.email AS "email?",
                   u.created_at AS "user_created_at?",
                   o.id AS "org_id?", o.name AS "org_name?", o.created_at AS "org_created_at?",
-                  o.created_by AS "org_creator?: UserId"
+                  o.created_by AS "org_creator?: UserId",
+                  (SELECT count(*) FROM (
+                       SELECT FROM orgs other WHERE other.created_by = o.created_by
+                       AND EXISTS (SELECT FROM tokens d
+                                   WHERE d.org_id = other.id AND d.kind = 'deploy' AND d.revoked_at IS NULL)
+                       LIMIT $2) AS sharing) AS "sharing!"
            FROM tokens t LEFT JOIN users u ON u.id = t.user_id LEFT JOIN orgs o ON o.id = t.org_id
            WHERE t.secret_hash = $1"#,
         secret.as_bytes(),
+        SHARING,
     )
     .fetch_optional(pool)
     .await?;
@@ -137,6 +148,7 @@ pub async fn find_bearer(pool: &PgPool, secret: &TokenHash) -> Result<Option<Pre
                 name: row.org_name?,
                 created_at: row.org_created_at?,
                 creator: row.org_creator,
+                sharing: u32::try_from(row.sharing).unwrap_or(u32::MAX),
             },
         };
         let token = Token {
