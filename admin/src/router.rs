@@ -106,6 +106,7 @@ fn organizations() -> OpenApiRouter<App> {
         .routes(routes!(handlers::orgs::list, handlers::orgs::create))
         .routes(routes!(handlers::orgs::show, handlers::orgs::rename, handlers::orgs::delete))
         .routes(routes!(handlers::orgs::members::set_role, handlers::orgs::members::remove))
+        .routes(routes!(handlers::orgs::payer::take_over))
         .routes(routes!(handlers::orgs::icon::put, handlers::orgs::icon::delete))
         .routes(routes!(handlers::orgs::tokens::list, handlers::orgs::tokens::create))
         .routes(routes!(handlers::orgs::tokens::change, handlers::orgs::tokens::revoke))

@@ -93,6 +93,7 @@ pub(super) const TABLE: &[Row] = &[
     // Of somebody else: everybody may leave.
     Row("DELETE /orgs/{name}/members/{login}", Org(Admin), 200, Empty),
     Row("PUT /orgs/{name}/members/{login}", Org(Owner), 200, Json(r#"{"role":"admin"}"#)),
+    Row("POST /orgs/{name}/payer", Org(Owner), 200, Empty),
     Row("GET /orgs/{name}/invites", Org(Admin), 200, Empty),
     Row("POST /orgs/{name}/invites", Org(Admin), 201, Json(r#"{"email":"new@example.com","role":"member"}"#)),
     Row("DELETE /orgs/{name}/invites/{id}", Org(Admin), 200, Empty),

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use domain::Account;
+use domain::{Account, role::Role};
 use serde_json::json;
 use sqlx::{Connection as _, PgConnection};
 
@@ -299,4 +299,32 @@ async fn organizations_of_one_creator_use_one_free_bandwidth() {
     subscribe(&world, &band, "large").await;
     world.restart_admin_later().await;
     eventually(BACKGROUND, "the other has room again", async || level_of(&world, &acme).await == 0).await;
+}
+
+/// What an organization had sent until it was handed over stays with who paid for it then, for the month.
+#[tokio::test]
+async fn an_organization_that_is_handed_over_leaves_behind_what_it_has_used() {
+    let mut world = small_and_large(&json!({ "bandwidth_bytes": LIMIT }), &json!({})).start().await;
+    let (ada, bob) = (world.user("ada").await, world.user("bob").await);
+    let mut projects = Vec::new();
+    for name in ["acme", "band"] {
+        let org = ada.create_org(name).await;
+        ada.create_project_in(&org, &format!("site-of-{name}")).await;
+        projects.push(id(&ada, &format!("site-of-{name}")).await);
+        org.admit(&bob, Role::Owner).await;
+    }
+    append_first(&world, &projects[0], LIMIT / 2, LIMIT / 2).await;
+    bob.delete("/orgs/acme/members/ada").await.ok();
+    append_first(&world, &projects[1], LIMIT / 4, LIMIT / 4).await;
+    let shown = ada.get("/orgs/band/billing").await.ok();
+    assert_eq!(shown["shared_usage"]["usage"]["bandwidth_bytes"], LIMIT / 4 * 3);
+    // What it sends from now on counts for its new payer alone.
+    append(&world, &projects[0], LIMIT / 4, LIMIT / 4).await;
+    compare(&mut world).await;
+    assert_eq!(level(&world).await, 0);
+    append(&world, &projects[1], LIMIT / 4, LIMIT / 4).await;
+    world.restart_admin_later().await;
+    let band = org(&world, "band").await;
+    eventually(BACKGROUND, "the former payer is over", async || level_of(&world, &band).await == 100).await;
+    assert_eq!(level_of(&world, &org(&world, "acme").await).await, 0);
 }

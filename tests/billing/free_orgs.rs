@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::plans::{charge, end_subscription, org, person, small_and_large, subscribe};
 use crate::world::{Actor, Site, World, answer::Answer, site::noise};
 
-const TOGETHER: &str = "over all organizations without a subscription that the creator of this one has created";
+const TOGETHER: &str = "over all organizations without a subscription that the payer of this one pays for";
 
 async fn project(actor: &Actor, org: Option<&str>, name: &str) -> Answer {
     actor.post("/projects").json(&json!({ "name": name, "org": org })).await

@@ -2,6 +2,7 @@
 
 pub mod icons;
 mod members;
+mod payer;
 mod tokens;
 
 use domain::role::Role;

@@ -9,10 +9,16 @@ use domain::{
 use crate::error::{ApiError, Code};
 
 /// The organizations over which a limit of the free plan is counted.
-const SHARED: &str = " over all organizations without a subscription that the creator of this one has created";
+const SHARED: &str = " over all organizations without a subscription that the payer of this one pays for";
+
+const LACKS_PAYER: &str = "Nobody pays for this organization since the owner who did has left, so that nothing new can be made in it; an owner \
+                           has to take it over first (POST /orgs/{name}/payer), or to buy a plan for it.";
 
 /// Returns a sentence with the limit, its value, how to make room, and which plan has more.
 pub fn quota_message(reached: &LimitReached) -> String {
+    if reached.lacks_payer {
+        return LACKS_PAYER.to_owned();
+    }
     let allowed = reached.allowed;
     let (what, remedy) = match reached.limit {
         LimitKind::Orgs => (
@@ -89,18 +95,31 @@ mod tests {
             ),
             (LimitKind::Deployments, 200, "The plan allows 200 deployments of a project to be kept, and"),
         ] {
-            let larger =
-                quota_message(&LimitReached { limit, allowed, larger: Some("Pro".to_owned()), is_shared: false });
+            let larger = quota_message(&LimitReached {
+                limit,
+                allowed,
+                larger: Some("Pro".to_owned()),
+                is_shared: false,
+                lacks_payer: false,
+            });
             assert!(larger.starts_with(wanted) && larger.ends_with(", or choose the Pro plan."), "{larger}");
-            let none = quota_message(&LimitReached { limit, allowed, larger: None, is_shared: false });
+            let none =
+                quota_message(&LimitReached { limit, allowed, larger: None, is_shared: false, lacks_payer: false });
             assert!(none.starts_with(wanted) && none.ends_with(". No plan has room for it."), "{none}");
         }
-        let shared =
-            LimitReached { limit: LimitKind::Projects, allowed: 100, larger: Some("Pro".to_owned()), is_shared: true };
+        let shared = LimitReached {
+            limit: LimitKind::Projects,
+            allowed: 100,
+            larger: Some("Pro".to_owned()),
+            is_shared: true,
+            lacks_payer: false,
+        };
+        let unpaid = quota_message(&LimitReached { lacks_payer: true, ..shared.clone() });
+        assert!(unpaid.contains("take it over"), "{unpaid}");
         assert_eq!(
             quota_message(&shared),
-            "The plan allows 100 projects over all organizations without a subscription that the creator of this one has \
-             created, and this would be more; delete one that is no longer needed, or choose the Pro plan for this \
+            "The plan allows 100 projects over all organizations without a subscription that the payer of this one pays \
+             for, and this would be more; delete one that is no longer needed, or choose the Pro plan for this \
              organization."
         );
     }

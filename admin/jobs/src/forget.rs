@@ -118,7 +118,8 @@ impl Job for DeleteRetiredNames {
         }
         let forgotten = names::delete_retired(&app.db, before, BATCH).await?;
         let of_orgs = orgs::delete_records(&app.db, before - MONTH_KEPT, BATCH).await?;
-        Ok(BatchOutcome::new(usize::try_from(forgotten.max(of_orgs))?, BATCH))
+        let of_payers = orgs::payer::delete_former(&app.db, before - MONTH_KEPT, BATCH).await?;
+        Ok(BatchOutcome::new(usize::try_from(forgotten.max(of_orgs).max(of_payers))?, BATCH))
     }
 }
 

@@ -1,7 +1,7 @@
 //! An account's usage, checked against its plan: before work begins, and again under its [`lock`] in the transaction.
 //!
-//! Organizations without a subscription share one free plan with the others of the same creator, because a person may
-//! create many of them. Their usage is the sum over all of them (`orgs_counted_with`), and never includes the person's
+//! Organizations without a subscription share one free plan with the others of the same payer, because a person may
+//! create many of them: see [`orgs::payer`](crate::orgs::payer). Their usage is the sum over all of them (`orgs_counted_with`), and never includes the person's
 //! own.
 //!
 //! The limits of plans are in the crate `domain`. [`crate::billing::plan`] reads an account's plan, locked where it
@@ -38,7 +38,7 @@ pub async fn lock(conn: &mut PgConnection, account: &Account) -> Result<(), sqlx
         }
         Account::Org(org) => {
             permits::lock_row(&mut *conn, org).await?;
-            // Organizations that share a plan also share a lock, that of their creator, taken after their own.
+            // Organizations that share a plan also share a lock, that of their payer, taken after their own.
             sqlx::query!(
                 "SELECT u.id FROM users u JOIN orgs o ON o.created_by = u.id
                  WHERE o.id = $1 AND NOT has_plan(o.id) FOR NO KEY UPDATE OF u",
@@ -162,11 +162,15 @@ pub async fn domains(
     Ok(allowance.check(LimitKind::Domains, whole(count).saturating_add(more))?)
 }
 
-/// Checks that the person may create one more organization.
+/// Checks that the person may create one more organization. Those that they left without a payer take a place, too.
 pub async fn orgs(db: impl PgExecutor<'_>, creator: &UserId, allowance: &PlanAllowance<'_>) -> Result<(), QuotaError> {
-    let count = sqlx::query_scalar!(r#"SELECT count(*) AS "count!" FROM orgs WHERE created_by = $1"#, creator.as_str())
-        .fetch_one(db)
-        .await?;
+    let count = sqlx::query_scalar!(
+        r#"SELECT (SELECT count(*) FROM orgs WHERE created_by = $1)
+                  + (SELECT count(*) FROM former_payers WHERE payer = $1 AND holds_place) AS "count!""#,
+        creator.as_str(),
+    )
+    .fetch_one(db)
+    .await?;
     Ok(allowance.check(LimitKind::Orgs, whole(count) + 1)?)
 }
 

@@ -129,6 +129,8 @@ actions! {
     OrgCreate = "org.create",
     /// An org's display name was changed.
     OrgUpdate = "org.update",
+    /// An owner began to pay for an org, which counts against their plan from now on.
+    OrgTakeOver = "org.take_over",
     /// An org was deleted.
     OrgDelete = "org.delete",
     /// An org's icon was uploaded.

@@ -16,7 +16,7 @@ pub enum Payer {
     Credential,
     /// A person, across all their credentials and organizations, because organizations are free to create.
     Person,
-    /// A person or a subscribed organization. Unsubscribed ones share one count per creator: see `quotas` of the crate
+    /// A person or a subscribed organization. Unsubscribed ones share one count per payer: see `quotas` of the crate
     /// `db`.
     Account,
     /// An organization. Its creator bounds their number, so such a bound applies to one thing of one organization only.
@@ -95,6 +95,7 @@ pub const TABLES: &[TableBound] = &[
     rows("edge_roles", Payer::Platform, "one for each edge"),
     rows("env_vars", Payer::Project, "ENV_VARS, and ENV_TOTAL_BYTES"),
     rows("former_owners", Payer::Account, "one for each project and transfer: CHANGES, a day's changes of an account"),
+    rows("former_payers", Payer::Person, "one for each organization that they paid for: Limit::Orgs, and a month"),
     rows("free_credit_parts", Payer::Person, "one for each organization and month: Limit::Orgs; months are dropped"),
     rows("gate_tickets", Payer::Person, "GATE_TICKETS; they expire within GATE_TICKET_LIFE"),
     rows("idempotency_keys", Payer::Account, "IDEMPOTENCY_KEYS a day; forgotten after IDEMPOTENCY_WINDOW"),
@@ -106,12 +107,16 @@ pub const TABLES: &[TableBound] = &[
     rows("invoices", Payer::Account, "one for each payment that was made"),
     rows("job_leases", Payer::Platform, "one for each job"),
     rows("letter_refusals", Payer::Recipient, "one for each kind of letter: only a link in a letter makes one"),
-    rows("letters", Payer::Recipient, "MOST_A_DAY of each kind; those about money are as many as payments"),
+    rows(
+        "letters",
+        Payer::Recipient,
+        "MOST_A_DAY of each kind and account, and MOST_A_DAY_OF_OTHERS; those about money are as many as payments",
+    ),
     rows("lost_changes", Payer::Platform, "one for each edge and database that was promoted"),
     rows("master_key_checks", Payer::Platform, "one"),
     rows("org_icons", Payer::Org, "one"),
     rows("org_members", Payer::Org, "Limit::Members, and ORG_MEMBERS"),
-    rows("orgs", Payer::Person, "Limit::Orgs, counted for who created them"),
+    rows("orgs", Payer::Person, "Limit::Orgs, counted for who created them or took them over"),
     rows("pack_copies", Payer::Platform, "one for each pack and store of an edge"),
     rows("pack_faults", Payer::Platform, "one for each pack"),
     rows("pack_removals", Payer::Account, "Limit::DeletedBytes: deployments that were deleted, until their packs are"),

@@ -12,13 +12,17 @@ use api::{
 use app::{
     App,
     auth::{CliUser, OrgAccess},
+    change::Change,
     edges::Propagation,
 };
 use axum::{extract::State, response::IntoResponse};
 use db::{
     audit::NewAuditEntry,
-    orgs::members::{self, OrgMember},
-    permits::{self, Member, Owner},
+    orgs::{
+        members::{self, OrgMember},
+        payer::PayerChange,
+    },
+    permits::{self, LockedOrg, Member, Owner, PermitLevel},
     projects::suspension,
 };
 use domain::{audit::Action, changes::ChangeSubject, role::Role};
@@ -35,7 +39,7 @@ pub struct MemberPath {
 /// Changes a member's role.
 ///
 /// A person who is no longer an owner pays for the organization no more: a subscription that they pay for ends with the
-/// paid month.
+/// paid month, and without one see `POST /orgs/{name}/payer`.
 #[utoipa::path(
     put, path = "/orgs/{name}/members/{login}", tag = "Organizations", request_body = SetRole,
     params(
@@ -64,14 +68,14 @@ pub async fn set_role(
     if member.role == body.role {
         return Ok((Propagation::NONE, Json(view_member(member))));
     }
-    members::set_role(&mut change, &org, &member, body.role, now).await?;
+    let payer = members::set_role(&mut change, &org, &member, body.role, app.plans(), now).await?;
     let entry = NewAuditEntry::for_org(Action::MemberRole, &org.id, &org.name)
         .with("login", &*member.login)
         .with("from", member.role.as_str())
         .with("to", body.role.as_str());
     change.audit(entry);
     if body.role < Role::Owner {
-        billing::cancel_for_former_owner(&app, &mut change, &org.id, &member.user).await?;
+        settle_payment(&app, &mut change, &org, &member, (payer, &caller)).await?;
     }
     change.touch(ChangeSubject::Org(org.id.clone()));
     let propagation = change.commit().await?;
@@ -82,7 +86,8 @@ pub async fn set_role(
 /// Removes a member from an organization, or leaves it.
 ///
 /// Admins remove other members, only owners remove owners, and every member may leave except the last owner. Pending
-/// invites that the member sent are revoked. A subscription that they pay for ends with the paid month.
+/// invites that the member sent are revoked. A subscription that they pay for ends with the paid month, and what becomes
+/// of an organization without one is said at `POST /orgs/{name}/payer`.
 #[utoipa::path(
     delete, path = "/orgs/{name}/members/{login}", tag = "Organizations",
     params(
@@ -126,12 +131,28 @@ pub async fn remove(
     {
         return Err(suspended.into());
     }
-    members::remove(&mut change, &org, &member, now).await?;
+    let payer = members::remove(&mut change, &org, &member, app.plans(), now).await?;
     let entry = NewAuditEntry::for_org(action, &org.id, &org.name)
         .with("login", &*member.login)
         .with("role", member.role.as_str());
     change.audit(entry);
-    billing::cancel_for_former_owner(&app, &mut change, &org.id, &member.user).await?;
+    settle_payment(&app, &mut change, &org, &member, (payer, &caller)).await?;
     change.touch(ChangeSubject::Org(org.id.clone()));
     Ok((change.commit().await?, Json(Done::OK)))
+}
+
+/// Ends what an organization charges to a person who is an owner no more, and notes who pays instead.
+async fn settle_payment<L: PermitLevel>(
+    app: &App,
+    change: &mut Change<'_>,
+    org: &LockedOrg<L>,
+    former: &OrgMember,
+    (payer, caller): (PayerChange, &CliUser),
+) -> Result<(), ApiError> {
+    billing::cancel_for_former_owner(app, change, &org.id, &former.user).await?;
+    if payer == PayerChange::TakenOver {
+        let entry = NewAuditEntry::for_org(Action::OrgTakeOver, &org.id, &org.name);
+        change.audit(entry.with("login", &*caller.user.vcs_login));
+    }
+    Ok(())
 }

@@ -3,6 +3,7 @@
 pub mod icon;
 pub mod installations;
 pub mod members;
+pub mod payer;
 pub mod tokens;
 
 use admin_http::{

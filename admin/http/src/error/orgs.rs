@@ -5,6 +5,7 @@ use db::code_host::sharing::UnshareError;
 use db::orgs::CreateOrgError;
 use db::orgs::DeleteOrgError;
 use db::orgs::members::ChangeMemberError;
+use db::orgs::payer::TakeOverError;
 
 use super::{ApiError, Code};
 
@@ -16,6 +17,16 @@ impl From<ChangeMemberError> for ApiError {
                 "This is the organization's only owner; make somebody else an owner first, or delete the organization.",
             ),
             ChangeMemberError::Db(error) => error.into(),
+        }
+    }
+}
+
+impl From<TakeOverError> for ApiError {
+    fn from(error: TakeOverError) -> Self {
+        match error {
+            TakeOverError::Suspended(suspended) => suspended.into(),
+            TakeOverError::Quota(reached) => reached.into(),
+            TakeOverError::Db(error) => error.into(),
         }
     }
 }

@@ -22,7 +22,7 @@ pub struct BillingOverview {
     /// The usage that counts against the limits.
     pub usage: PlanUsage,
     /// The combined usage of all organizations that share the free plan with this one, because they have no
-    /// subscription and the same creator; absent if there are none. When present, the limits apply to it.
+    /// subscription and the same payer; absent if there are none. When present, the limits apply to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub shared_usage: Option<SharedPlanUsage>,

@@ -80,13 +80,22 @@ pub async fn page(
                                   WHERE t.account = m.id AND t.hour >= $4 AND t.hour < $5) r ON true
                WHERE NOT was_paid_since(m.id, $4)
                GROUP BY m.created_by
+           ), handed_over AS MATERIALIZED (
+               -- What organizations sent that their payer has handed over since: theirs until the month is over.
+               SELECT pools.created_by, sum(f.people_bytes) AS people_bytes FROM pools
+               JOIN LATERAL (SELECT org_id, people_bytes FROM former_payers
+                             WHERE payer = pools.created_by AND left_at >= $4 OFFSET 0) f ON true
+               LEFT JOIN LATERAL (SELECT id FROM orgs WHERE id = f.org_id AND created_by = pools.created_by LIMIT 1) again ON true
+               WHERE again.id IS NULL GROUP BY pools.created_by
            ), used AS (
-               SELECT page.account, COALESCE(shared.people_bytes, page.people_bytes + COALESCE(recent.people_bytes, 0)) AS people_bytes,
-                      COALESCE(shared.people_bytes > page.people_bytes + COALESCE(recent.people_bytes, 0), false) AS is_shared
+               SELECT page.account, COALESCE(shared.people_bytes + COALESCE(handed_over.people_bytes, 0),
+                                             page.people_bytes + COALESCE(recent.people_bytes, 0)) AS people_bytes,
+                      COALESCE(shared.people_bytes + COALESCE(handed_over.people_bytes, 0) > page.people_bytes + COALESCE(recent.people_bytes, 0), false) AS is_shared
                FROM page
                LEFT JOIN recent ON recent.account = page.account
                LEFT JOIN sharing ON sharing.account = page.account
                LEFT JOIN shared ON shared.created_by = sharing.created_by
+               LEFT JOIN handed_over ON handed_over.created_by = sharing.created_by
            )
            SELECT used.account AS "account!: Account", used.people_bytes::bigint AS "used_bytes!",
                   used.is_shared AS "is_shared!",

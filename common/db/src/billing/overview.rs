@@ -57,7 +57,7 @@ pub struct SharedUsage {
     pub orgs: u64,
     /// The bytes that they count with in the store.
     pub stored_bytes: u64,
-    /// Their other usage. Monthly figures include organizations that were deleted during the month.
+    /// Their other usage. Monthly figures include organizations that were deleted or handed over during the month.
     pub usage: AccountUsage,
 }
 
@@ -68,6 +68,9 @@ pub async fn shared_usage(pool: &PgPool, org: &OrgId, now: Timestamp) -> Result<
         r#"WITH owned AS (SELECT id, share_name FROM projects WHERE org_id = ANY(ARRAY(SELECT orgs_counted_with($1))))
            SELECT (SELECT count(*) FROM orgs_counted_with($1)) AS "orgs!",
                   (SELECT count(*) FROM orgs_sharing_month($1, $2)) AS "sharing!",
+                  (SELECT COALESCE(sum(f.people_bytes), 0)::bigint FROM orgs o JOIN former_payers f ON f.payer = o.created_by
+                   WHERE o.id = $1 AND NOT has_plan($1) AND NOT was_paid_since($1, $2) AND f.left_at >= $2
+                     AND NOT EXISTS (SELECT FROM orgs again WHERE again.id = f.org_id AND again.created_by = f.payer)) AS "left!",
                   (SELECT count(*) FROM owned WHERE share_name IS NULL) AS "projects!",
                   (SELECT count(*) FROM custom_domains d JOIN owned ON owned.id = d.project_id) AS "domains!",
                   (SELECT COALESCE(sum(greatest(COALESCE(d.stored_bytes, d.bytes) + $5::bigint, $6)), 0)::bigint FROM deployments d
@@ -85,14 +88,14 @@ pub async fn shared_usage(pool: &PgPool, org: &OrgId, now: Timestamp) -> Result<
     )
     .fetch_one(pool)
     .await?;
-    if row.orgs <= 1 && row.sharing <= 1 {
+    if row.orgs <= 1 && row.sharing <= 1 && row.left == 0 {
         return Ok(None);
     }
     let count = |number: i64| u64::try_from(number).unwrap_or(0);
     let usage = AccountUsage {
         projects: count(row.projects),
         domains: count(row.domains),
-        bandwidth_bytes: count(row.bandwidth),
+        bandwidth_bytes: count(row.bandwidth) + count(row.left),
         ai_cost: free_credit::sum_shared_cost(pool, org, month).await?,
     };
     Ok(Some(SharedUsage { orgs: count(row.orgs), stored_bytes: count(row.stored_bytes), usage }))

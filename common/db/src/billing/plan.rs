@@ -52,7 +52,8 @@ pub async fn limits(db: impl PgExecutor<'_>, plans: &Plans, account: &Account) -
 /// refuse the downgrade at the renewal, would charge more than the announced invoice. The account can undo this by
 /// choosing its current plan again.
 ///
-/// Organizations are limited by the plan that was paid for, because each has a plan of its own.
+/// Organizations are limited by the plan that was paid for, because each has a plan of its own. One that nobody pays for
+/// has room for nothing new.
 pub async fn allowance<'p>(
     db: impl PgExecutor<'_>,
     plans: &'p Plans,
@@ -62,7 +63,8 @@ pub async fn allowance<'p>(
         r#"SELECT s.plan AS "plan?", s.next_plan, COALESCE(s.status = 'past_due', false) AS "is_past_due!",
                   (SELECT p.plan FROM payments p WHERE p.subscription_id = s.id AND p.period = s.period
                    ORDER BY p.attempt DESC LIMIT 1) AS charged,
-                  (SELECT count(*) > 1 FROM orgs_counted_with($2)) AS "is_shared!"
+                  (SELECT count(*) > 1 FROM orgs_counted_with($2)) AS "is_shared!",
+                  s.plan IS NULL AND EXISTS (SELECT FROM orgs WHERE id = $2 AND created_by IS NULL) AS "lacks_payer!"
            FROM (SELECT) AS one LEFT JOIN subscriptions s ON s.account = $1 AND s.status IN ('active', 'past_due')"#,
         account.as_str(),
         account.as_org().map(OrgId::as_str),
@@ -72,7 +74,8 @@ pub async fn allowance<'p>(
     // A past-due month is unpaid, so it counts like the default plan.
     let unpaid = plans.default_plan().filter(|_| found.is_past_due).map(|(id, _)| id);
     let charged = unpaid.or(found.charged.as_deref());
-    Ok(plans.allowance_for(found.plan.as_deref(), charged, found.next_plan.as_deref()).shared(found.is_shared))
+    let allowance = plans.allowance_for(found.plan.as_deref(), charged, found.next_plan.as_deref());
+    Ok(allowance.shared(found.is_shared).without_payer(found.lacks_payer))
 }
 
 /// Locks the account, and returns its allowance. Until the end of the transaction, neither the counted usage nor the

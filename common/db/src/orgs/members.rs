@@ -1,9 +1,12 @@
 //! The members of an organization and their roles. The last owner can be neither removed nor demoted.
 
-use domain::{OrgId, Timestamp, UserId, limits::ORG_MEMBERS, role::Role};
+use domain::{OrgId, Timestamp, UserId, limits::ORG_MEMBERS, plans::Plans, role::Role};
 use sqlx::{PgConnection, PgExecutor};
 
-use super::{invites, membership};
+use super::{
+    invites, membership,
+    payer::{self, PayerChange},
+};
 use crate::permits::{AtLeast, LockedOrg, OrgPermit, Owner, PermitLevel};
 
 /// A member, as shown to other members.
@@ -66,38 +69,44 @@ pub enum ChangeMemberError {
     Db(#[from] sqlx::Error),
 }
 
-/// Changes a member's role.
+/// Changes a member's role. Returns what became of the org's payer.
 pub async fn set_role(
     conn: &mut PgConnection,
     org: &LockedOrg<impl AtLeast<Owner>>,
     member: &OrgMember,
     role: Role,
+    plans: &Plans,
     now: Timestamp,
-) -> Result<(), ChangeMemberError> {
+) -> Result<PayerChange, ChangeMemberError> {
     if role != Role::Owner {
         ensure_other_owner(&mut *conn, &org.id, member).await?;
     }
     membership::write_role(&mut *conn, &org.id, &member.user, role).await?;
     if role < Role::Admin {
-        invites::revoke_by_sender(conn, &org.id, &member.user, now).await?;
+        invites::revoke_by_sender(&mut *conn, &org.id, &member.user, now).await?;
     }
-    Ok(())
+    if role == Role::Owner {
+        return Ok(PayerChange::None);
+    }
+    Ok(payer::replace_former_owner(conn, org, &member.user, plans, now).await?)
 }
 
 /// Ends a membership. The caller checks whether the actor may do so: see `DELETE /orgs/:name/members/:login`.
+/// Returns what became of the org's payer.
 pub async fn remove(
     conn: &mut PgConnection,
     org: &LockedOrg<impl PermitLevel>,
     member: &OrgMember,
+    plans: &Plans,
     now: Timestamp,
-) -> Result<(), ChangeMemberError> {
+) -> Result<PayerChange, ChangeMemberError> {
     ensure_other_owner(&mut *conn, &org.id, member).await?;
     sqlx::query!("DELETE FROM org_members WHERE org_id = $1 AND user_id = $2", org.id.as_str(), member.user.as_str(),)
         .execute(&mut *conn)
         .await?;
     // Otherwise they could come back by an invite of their own.
-    invites::revoke_by_sender(conn, &org.id, &member.user, now).await?;
-    Ok(())
+    invites::revoke_by_sender(&mut *conn, &org.id, &member.user, now).await?;
+    Ok(payer::replace_former_owner(conn, org, &member.user, plans, now).await?)
 }
 
 /// Fails when `member` is the only owner. The caller holds the org's lock, so that the other owners stay owners.

@@ -9,6 +9,7 @@ mod lifecycle;
 pub mod members;
 mod membership;
 pub(crate) mod org;
+pub mod payer;
 pub mod tokens;
 
 pub use self::{

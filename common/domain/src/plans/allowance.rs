@@ -33,6 +33,7 @@ pub struct PlanAllowance<'p> {
     plans: &'p Plans,
     limits: PlanLimits,
     is_shared: bool,
+    lacks_payer: bool,
 }
 
 /// A plan limit that is reached.
@@ -47,6 +48,8 @@ pub struct LimitReached {
     pub larger: Option<String>,
     /// Whether the limit is that of the free plan shared by several organizations, whose usage is counted together.
     pub is_shared: bool,
+    /// Whether nothing is allowed because nobody pays for the organization.
+    pub lacks_payer: bool,
 }
 
 impl LimitKind {
@@ -84,13 +87,19 @@ impl LimitKind {
 
 impl<'p> PlanAllowance<'p> {
     pub(super) fn new(plans: &'p Plans, limits: PlanLimits) -> Self {
-        Self { plans, limits, is_shared: false }
+        Self { plans, limits, is_shared: false, lacks_payer: false }
     }
 
     /// Returns this allowance, marked as shared by several organizations or not.
     #[must_use]
     pub fn shared(self, is_shared: bool) -> Self {
         Self { is_shared, ..self }
+    }
+
+    /// Returns this allowance, of an organization that nobody pays for if `lacks_payer`: it has room for nothing new.
+    #[must_use]
+    pub fn without_payer(self, lacks_payer: bool) -> Self {
+        Self { lacks_payer, ..self }
     }
 
     /// Returns the limits of the account's plan.
@@ -105,12 +114,13 @@ impl<'p> PlanAllowance<'p> {
 
     /// Checks that the account may have `wanted` in total, where more than its plan's value is allowed.
     pub fn check_at_most(&self, limit: LimitKind, wanted: u64, allowed: u64) -> Result<(), LimitReached> {
-        if wanted <= allowed {
+        if wanted <= allowed && !self.lacks_payer {
             return Ok(());
         }
         let larger = self.plans.by_price().into_iter().find(|(_, plan)| limit.value_in(&plan.limits) >= wanted);
         let is_shared = self.is_shared && limit.is_counted_over_free_orgs();
-        Err(LimitReached { limit, allowed, larger: larger.map(|(_, plan)| plan.name.clone()), is_shared })
+        let larger = larger.map(|(_, plan)| plan.name.clone());
+        Err(LimitReached { limit, allowed, larger, is_shared, lacks_payer: self.lacks_payer })
     }
 }
 
@@ -128,5 +138,7 @@ mod tests {
             assert_eq!((reached.limit, reached.allowed, reached.larger.as_deref()), (LimitKind::Projects, 100, larger));
         }
         assert_eq!(plans.allowance_for(Some("business"), None, None).check(LimitKind::Projects, 2_500), Ok(()));
+        let reached = allowance.without_payer(true).check(LimitKind::Projects, 1).unwrap_err();
+        assert!(reached.lacks_payer && allowance.without_payer(false).check(LimitKind::Projects, 1).is_ok());
     }
 }

@@ -59,6 +59,7 @@ const AFFECTED: Record<string, Keys> = {
   'share.delete': () => ['/shares'],
   'org.create': () => ['/orgs'],
   'org.update': (_, org) => ['/orgs', org],
+  'org.take_over': BILLING,
   'org.delete': (_, org) => ['/orgs', `${org}/*`],
   'icon.set': (_, org) => ['/orgs', org],
   'icon.remove': (_, org) => ['/orgs', org],

@@ -43,6 +43,7 @@ const SENTENCES: Record<string, Say> = {
   'share.delete': () => 'ended a share',
   'org.create': () => 'created the organization',
   'org.update': (of) => `named the organization ${of('display_name')}`,
+  'org.take_over': (of) => `had the organization count against the plan of ${of('login')}`,
   'org.delete': () => 'deleted the organization',
   'icon.set': () => 'changed the icon',
   'icon.remove': () => 'removed the icon',
