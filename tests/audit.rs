@@ -1,5 +1,6 @@
-//! `/projects/:name/audit` and `/orgs/:name/audit`.
+//! `/projects/:name/audit`, `/orgs/:name/audit` and `/activity`.
 
+use reqwest::Method;
 use serde_json::{Value, json};
 use sqlx::{Connection as _, PgConnection};
 
@@ -151,7 +152,8 @@ async fn the_database_refuses_to_change_an_entry() {
         let refused = sqlx::raw_sql(sql).execute(&mut connection).await.unwrap_err();
         assert!(refused.to_string().contains("append-only"), "{sql}: {refused}");
     }
-    assert_eq!(world.sql_number("SELECT count(*) FROM audit_log WHERE actor_name = 'ada'").await, 1);
+    let created = "SELECT count(*) FROM audit_log WHERE actor_name = 'ada' AND action = 'project.create'";
+    assert_eq!(world.sql_number(created).await, 1);
 }
 
 #[tokio::test]
@@ -164,4 +166,76 @@ async fn a_share_is_recorded_too() {
     assert_eq!(said(&log), [("share.create".to_owned(), json!({ "deployment": share.id }))]);
     ada.delete(&format!("/shares/{}", share.share_name())).await.ok();
     assert_eq!(world.sql_number("SELECT count(*) FROM audit_log WHERE action = 'share.delete'").await, 1);
+}
+
+#[tokio::test]
+async fn a_person_sees_what_they_did_and_what_was_done_to_them() {
+    let world = World::start().await;
+    let (ada, eve) = (world.user("ada").await, world.user("eve").await);
+    let token = my_token(&ada).await;
+    let person = world.person();
+    person.sign_in("ada").await;
+    let site = ada.publish("engine", &Site::page("one")).await;
+    let key = ada.post("/tokens").json(&json!({ "kind": "ai", "label": "notebook" })).await.created();
+    let key_path = format!("/tokens/{}", key["id"].as_str().unwrap());
+    ada.request(Method::PATCH, &key_path).json(&json!({ "monthly_limit_cents": 500 })).await.ok();
+    ada.delete(&key_path).await.ok();
+    ada.delete("/sessions").await.ok();
+    world.admin_prints(&["suspend", "engine", "--reason", "abuse"]).await;
+    world.admin_prints(&["suspend", "--account", "ada", "--reason", "legal"]).await;
+
+    let log = entries(&ada, "/activity").await;
+    let id = &key["id"];
+    let wanted = [
+        ("session.create", json!({ "browser": "A browser" })),
+        ("project.create", json!({})),
+        ("deployment.upload", json!({ "deployment": site.id })),
+        ("token.create", json!({ "token": id, "kind": "ai", "label": "notebook" })),
+        ("token.limit", json!({ "token": id, "monthly_limit_cents": 500 })),
+        ("token.revoke", json!({ "token": id, "kind": "ai", "label": "notebook" })),
+        ("session.end", json!({})),
+        ("project.suspend", json!({ "reason": "abuse" })),
+        ("account.suspend", json!({ "reason": "legal" })),
+    ];
+    // The first is the token that signed the tests in.
+    assert_eq!(said(&log[..1]), [("token.create".to_owned(), log[0]["detail"].clone())]);
+    assert_eq!(said(&log[1..]), wanted.map(|(action, detail)| (action.to_owned(), detail)));
+    assert_eq!(log[2]["actor"], json!({ "kind": "user", "name": "ada", "token": token }));
+    assert_eq!(log[8]["actor"], json!({ "kind": "platform", "name": null, "token": null }));
+    let theirs = entries(&eve, "/activity").await;
+    // The operator has made the token that the test signs in with.
+    assert_eq!((theirs.len(), &theirs[0]["action"]), (1, &json!("token.create")), "{theirs:#?}");
+    assert_eq!(theirs[0]["actor"], json!({ "kind": "platform", "name": null, "token": null }));
+}
+
+#[tokio::test]
+async fn a_member_sees_what_they_did_in_an_organization_and_nothing_of_the_others() {
+    let world = World::start().await;
+    let staff = world.staffed_org("acme").await;
+    let before = entries(&staff.member, "/activity").await.len();
+    staff.member.post("/projects").json(&json!({ "name": "engine", "org": "acme" })).await.created();
+    staff.owner.put("/projects/engine/env/API_KEY").json(&json!({ "value": "x" })).await.ok();
+    staff.owner.put("/orgs/acme/members/org-member").json(&json!({ "role": "admin" })).await.ok();
+    staff.owner.delete("/orgs/acme/members/org-member").await.ok();
+    // What they did, and what was done to them, stays theirs.
+    let log = entries(&staff.member, "/activity").await;
+    let role = json!({ "login": "org-member", "from": "member", "to": "admin" });
+    let wanted = [
+        ("project.create", json!({})),
+        ("member.role", role),
+        ("member.remove", json!({ "login": "org-member", "role": "admin" })),
+    ];
+    assert_eq!(said(&log[before..]), wanted.map(|(action, detail)| (action.to_owned(), detail)));
+    for entry in &log[before + 1..] {
+        assert_eq!(entry["actor"], json!({ "kind": "user", "name": "org-owner", "token": null }), "{entry}");
+        assert_eq!(entry["org"], "acme");
+    }
+    let (mut pages, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = staff.member.get(&format!("/activity?limit=2{cursor}")).await.ok();
+        pages.extend(page["entries"].as_array().unwrap().iter().map(|entry| entry["id"].clone()));
+        let Some(next) = page["next_cursor"].as_str() else { break };
+        cursor = format!("&cursor={next}");
+    }
+    assert_eq!(pages, log.iter().rev().map(|entry| entry["id"].clone()).collect::<Vec<_>>());
 }

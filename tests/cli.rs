@@ -404,6 +404,10 @@ async fn a_project_is_moved_gated_audited_and_removed() {
     let text = shell.text(&["audit", "--org", "acme"]).await;
     assert!(text.contains("project.transfer_in") && text.contains("ada") && text.contains("engine"), "{text}");
     assert_eq!(shell.run(&["audit", "--org", "nowhere"]).await.code, 4);
+    let own = shell.json(&["activity", "--limit", "1"]).await;
+    assert_eq!(own["entries"][0]["action"], "project.access");
+    let text = shell.text(&["activity"]).await;
+    assert!(text.contains("project.create") && text.contains("token.create") && text.contains("acme"), "{text}");
 
     assert_eq!(shell.json(&["transfer", "--personal", "--project", "engine"]).await["project"]["org"], Value::Null);
     shell.text(&["projects", "create", "other", "--org", "acme"]).await;

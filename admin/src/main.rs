@@ -25,9 +25,13 @@ use config::{
     CodeHostKind, Config,
     reload::{self, Reloader},
 };
-use db::sign_in::{tokens, users};
+use db::{
+    audit::{self, Actor, NewAuditEntry},
+    sign_in::{tokens, users},
+};
 use domain::{
     Clock, EmailAddress,
+    audit::Action,
     billing::Cents,
     site::Suspension,
     token::{TokenKind, TokenSecret},
@@ -382,7 +386,11 @@ async fn issue_token(config: &Config, login: &str) -> anyhow::Result<()> {
     let mut tx = db.begin().await?;
     let user = users::upsert(&mut tx, &identity, now).await?;
     let limits = tokens::NewLimits::default();
-    tokens::create_for_user(&mut tx, &user.id, TokenKind::Cli, Some(ISSUED), limits, &secret.hash(), now).await?;
+    let token =
+        tokens::create_for_user(&mut tx, &user.id, TokenKind::Cli, Some(ISSUED), limits, &secret.hash(), now).await?;
+    let entry = NewAuditEntry::for_person(Action::TokenCreate, &user.id).with("token", token.id.as_str());
+    let entry = entry.with("kind", TokenKind::Cli.as_str()).with("label", ISSUED);
+    audit::record(&mut tx, Actor::Platform, &entry, now).await?;
     tx.commit().await?;
     println!("{}", secret.expose());
     Ok(())

@@ -74,6 +74,7 @@ fn control_plane() -> OpenApiRouter<App> {
         .routes(routes!(handlers::env::set, handlers::env::remove))
         .routes(routes!(handlers::audit::for_project))
         .routes(routes!(handlers::audit::for_org))
+        .routes(routes!(handlers::audit::for_user))
         .routes(routes!(stats_handlers::live))
         .routes(routes!(stats_handlers::history))
         .routes(routes!(stats_handlers::audience::show))

@@ -96,6 +96,8 @@ pub(crate) enum Command {
     Transfer(transfer::TransferArgs),
     /// Show who changed a project or an organization, and how
     Audit(audit::AuditArgs),
+    /// Show what you did, and what was done to what is yours
+    Activity(audit::ActivityArgs),
     /// Show a site's visits, visitors and missing pages
     Stats(stats::StatsArgs),
     /// Deploy a project from a repository

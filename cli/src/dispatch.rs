@@ -39,6 +39,7 @@ pub(crate) async fn run(args: Args, output: Output) -> anyhow::Result<()> {
         Command::Env(env) => env::run(env, &client()?, output).await,
         Command::Transfer(transfer) => transfer::run(transfer, &client()?, output).await,
         Command::Audit(audit) => audit::run(audit, &client()?, output).await,
+        Command::Activity(activity) => audit::activity(&activity, &client()?, output).await,
         Command::Stats(stats) => stats::run(stats, &client()?, output).await,
         Command::Repo(repo) => repo::run(repo, &client()?, output).await,
         Command::Vcs(vcs) => vcs::run(vcs, &client()?, output).await,

@@ -158,6 +158,15 @@ export const journeys: Record<string, Journey> = {
     await context.close();
   },
 
+  'find what happened to the account': async (walk) => {
+    await walk.opens('/account');
+    await walk.press('Activity');
+    await walk.page.waitForURL(`${scene.console}/account/activity`);
+    await walk.sees(/signed in with/);
+    await walk.sees('created the organization');
+    await walk.sees('in apollo');
+  },
+
   'make a key, and chat': async (walk) => {
     await walk.opens('/ai');
     await walk.type('Label', 'Notebook');

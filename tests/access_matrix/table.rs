@@ -27,6 +27,7 @@ pub(super) const TABLE: &[Row] = &[
     Row("GET /sessions", Person, 200, Empty),
     Row("DELETE /sessions", Person, 200, Empty),
     Row("DELETE /sessions/{id}", Own, 200, Empty),
+    Row("GET /activity", Person, 200, Empty),
     Row("GET /events", Person, 200, Empty),
     Row("GET /shares", Person, 200, Empty),
     Row("POST /shares", Person, 201, Gzip),

@@ -71,11 +71,12 @@ async fn a_revoked_token_ends_its_own_stream_only() {
     let mut ended = ada.with_token(other["token"].as_str().unwrap()).follow(None).await;
     let mut stays = ada.follow(None).await;
     ada.delete(&format!("/tokens/{}", other["id"].as_str().unwrap())).await.ok();
-    let last = ended.next().await.unwrap();
-    assert_eq!((last.name.as_str(), &last.data), ("signed_out", &json!({})));
+    let types = ended.types_until("signed_out").await;
+    assert!(!types.contains(&"token.revoke".to_owned()), "{types:?}");
     ended.assert_ends().await;
+    stays.until("token.revoke").await;
     ada.create_project("engine").await;
-    assert_eq!(stays.next().await.unwrap().data["type"], "project.create");
+    stays.until("project.create").await;
 }
 
 #[tokio::test]
@@ -91,11 +92,12 @@ async fn signing_out_ends_the_streams_of_the_session() {
         here.request(Method::POST, &url).header("origin", world.console_url("")).form(&[])
     };
     sign_out("/sign-out").await;
-    assert_eq!(first.next().await.unwrap().name, "signed_out");
+    first.until("signed_out").await;
     first.assert_ends().await;
     here.sign_in("ada").await;
     sign_out("/sign-out/everywhere").await;
-    assert_eq!(second.next().await.unwrap().name, "signed_out");
+    second.until("session.create").await;
+    second.until("signed_out").await;
 }
 
 #[tokio::test]
@@ -110,8 +112,9 @@ async fn ending_a_session_ends_its_streams_only() {
     let mut sessions = listed["sessions"].as_array().unwrap().iter();
     let other = sessions.find(|session| session["current"] == false).unwrap()["id"].as_str().unwrap();
     here.api(Method::DELETE, &format!("/sessions/{other}")).await.ok();
-    assert_eq!(ended.next().await.unwrap().name, "signed_out");
+    ended.until("signed_out").await;
     ended.assert_ends().await;
+    stays.until("session.end").await;
     world.user("ada").await.create_project("engine").await;
-    assert_eq!(stays.next().await.unwrap().data["type"], "project.create");
+    stays.until("project.create").await;
 }

@@ -128,7 +128,11 @@ impl<'a> Change<'a> {
         self.transaction.commit().await?;
         let told: Vec<AccountEvent> =
             self.entries.iter().map(|entry| events::event_from_entry(entry, self.actor, self.now)).collect();
-        for message in told.iter().cloned().map(|event| StreamMessage::Event(Box::new(event))).chain(self.messages) {
+        // Ended credentials first: their streams are not told of anything more, not even of their own end.
+        let (ended, others): (Vec<_>, Vec<_>) =
+            self.messages.into_iter().partition(|message| matches!(message, StreamMessage::Credentials { .. }));
+        let entries = told.iter().cloned().map(|event| StreamMessage::Event(Box::new(event)));
+        for message in ended.into_iter().chain(entries).chain(others) {
             self.events.publish(message);
         }
         Ok((changes, told))

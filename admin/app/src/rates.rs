@@ -41,6 +41,8 @@ const PROVEN: u64 = 100_000;
 const PROVEN_FOR: Duration = Duration::from_mins(10);
 /// Web sign-ins started per client address in ten minutes. Many people may share an address.
 const SIGN_INS: u32 = 200;
+/// Sign-ins to the console per person and day that leave an audit row.
+const RECORDED_SIGN_INS: u32 = 1_000;
 /// Tickets into gated sites issued per person in ten minutes.
 const GATE_TICKETS: u32 = 300;
 /// Requests per account and day that may change something: each leaves an audit row. 35 a minute, around the clock.
@@ -138,6 +140,8 @@ buckets! { limits =>
     SignInGuessInAll("sign-in-guess-in-all", Everybody) = SIGN_IN_GUESSES_IN_ALL, in TEN_MINUTES;
     /// Started web sign-ins.
     SignIn("sign-in", Client) = SIGN_INS, in TEN_MINUTES;
+    /// Sign-ins to the console that leave an audit row. Further ones succeed, and leave none.
+    RecordedSignIn("recorded-sign-in", Person) = RECORDED_SIGN_INS, in DAY;
     /// Tickets into gated sites.
     GateTicket("gate-ticket", Person) = GATE_TICKETS, in TEN_MINUTES;
     /// Control plane routes that need no token.

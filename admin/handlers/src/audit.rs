@@ -1,4 +1,4 @@
-//! `/orgs/:name/audit` and `/projects/:name/audit`: the audit log.
+//! `/orgs/:name/audit`, `/projects/:name/audit` and `/activity`: the audit log.
 
 use admin_http::{
     error::ApiError,
@@ -10,7 +10,7 @@ use api::{
 };
 use app::{
     App,
-    auth::{OrgAccess, ProjectAccess},
+    auth::{CliUser, OrgAccess, ProjectAccess},
 };
 use axum::extract::State;
 use db::{
@@ -57,6 +57,27 @@ pub async fn for_org(
     page: PageQuery<AuditId>,
 ) -> Result<Json<AuditLog>, ApiError> {
     let rows = audit::page_for_org(&app.db, &org, page.before.as_ref(), page.rows()).await?;
+    Ok(Json(log(&page, rows)))
+}
+
+/// Lists what you did, and what was done to your account, your projects and your memberships, newest first.
+///
+/// Sign-ins, tokens and projects of your own, and what you changed in organizations, also in those that you have left
+/// since. The log of an organization has what others changed there. The token of another actor is not shown.
+#[utoipa::path(
+    get, path = "/activity", tag = "Audit",
+    params(Page),
+    responses((status = 200, description = "The entries", body = AuditLog)),
+)]
+pub async fn for_user(
+    State(app): State<App>,
+    caller: CliUser,
+    page: PageQuery<AuditId>,
+) -> Result<Json<AuditLog>, ApiError> {
+    let mut rows = audit::page_for_user(&app.db, &caller.user.id, page.before.as_ref(), page.rows()).await?;
+    for row in &mut rows {
+        row.token_id.take_if(|_| row.actor_user_id.as_ref() != Some(&caller.user.id));
+    }
     Ok(Json(log(&page, rows)))
 }
 

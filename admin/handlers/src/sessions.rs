@@ -69,10 +69,7 @@ pub async fn end(
     )),
 )]
 pub async fn end_all(State(app): State<App>, caller: CliUser) -> Result<impl IntoResponse, ApiError> {
-    let mut change = app.change(caller.actor()).await?;
-    let touched = sessions::end_all(&mut change, &caller.user.id).await?;
-    change.touch(touched);
-    let propagation = change.commit().await?;
+    let propagation = session::end_all(&app, caller.actor(), &caller.user.id).await?;
     Ok((propagation, clear_session_cookie(matches!(caller.credential, Credential::Session(_))), Json(Done::OK)))
 }
 

@@ -10,9 +10,13 @@ use api::{
 };
 use app::{App, auth::CliUser, change::Change};
 use axum::{extract::State, http::StatusCode, response::IntoResponse};
-use db::sign_in::tokens::{self, LimitChange, LimitError, NewLimits, RevokedToken, TokenAndCost};
+use db::{
+    audit::NewAuditEntry,
+    sign_in::tokens::{self, LimitChange, LimitError, NewLimits, RevokedToken, TokenAndCost},
+};
 use domain::{
     Account, TokenId,
+    audit::Action,
     changes::ChangeSubject,
     gateway::KeyLimits,
     limits::TOKEN_LABEL_CHARS,
@@ -68,6 +72,8 @@ pub async fn create(
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
     let token = tokens::create_for_user(&mut change, &caller.user.id, kind, label, limits, &secret.hash(), now).await?;
+    let entry = NewAuditEntry::for_person(Action::TokenCreate, &caller.user.id).with("token", token.id.as_str());
+    change.audit(entry.with("kind", kind.as_str()).with("label", label));
     touch(&mut change, kind, &token.id);
     let notice = Notice::TokenCreated { label: token.label.clone(), token_kind: kind };
     let account = Account::User(caller.user.id.clone());
@@ -98,7 +104,10 @@ pub async fn change(
 ) -> Result<impl IntoResponse, ApiError> {
     let mut change = app.change(caller.actor()).await?;
     let month = Month::from_timestamp(change.now());
-    let token = tokens::limit_for_user(&mut change, &caller.user.id, &id, &limit_change(&body)?, month).await?;
+    let wanted = limit_change(&body)?;
+    let token = tokens::limit_for_user(&mut change, &caller.user.id, &id, &wanted, month).await?;
+    let entry = NewAuditEntry::for_person(Action::TokenLimit, &caller.user.id);
+    change.audit(with_limits(entry.with("token", id.as_str()), &wanted));
     touch(&mut change, token.token.kind, &id);
     Ok((change.commit().await?, Json(view(token))))
 }
@@ -121,6 +130,8 @@ pub async fn revoke(
     let now = change.now();
     let revoked = tokens::revoke_for_user(&mut change, &caller.user.id, &id, now).await?;
     let RevokedToken { kind, label } = revoked.ok_or_else(|| ApiError::not_found("token"))?;
+    let entry = NewAuditEntry::for_person(Action::TokenRevoke, &caller.user.id).with("token", id.as_str());
+    change.audit(entry.with("kind", kind.as_str()).with("label", label.clone()));
     touch(&mut change, kind, &id);
     change.recheck_credentials(&caller.user.id);
     let (account, notice) = (Account::User(caller.user.id.clone()), Notice::TokenRevoked { label, token_kind: kind });
@@ -170,6 +181,17 @@ pub fn limit_change(body: &ChangeToken) -> Result<LimitChange, ApiError> {
         ));
     }
     Ok(change)
+}
+
+/// Adds the limits of a key that were changed to the entry about it.
+pub fn with_limits(entry: NewAuditEntry, wanted: &LimitChange) -> NewAuditEntry {
+    let changed = [
+        (!wanted.month.is_keep(), "monthly_limit_cents", wanted.month.value().map(i64::from)),
+        (!wanted.body_bytes.is_keep(), "gateway_body_bytes", wanted.body_bytes.value().map(i64::from)),
+        (!wanted.max_tokens.is_keep(), "gateway_max_tokens", wanted.max_tokens.value().map(i64::from)),
+    ];
+    let changed = changed.into_iter().filter(|(is_changed, ..)| *is_changed);
+    changed.fold(entry, |entry, (_, name, limit)| entry.with(name, limit))
 }
 
 fn view(TokenAndCost { token, month_cost }: TokenAndCost) -> Token {

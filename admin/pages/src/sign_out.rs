@@ -53,10 +53,7 @@ pub(super) async fn this_browser(
 
 /// Ends all of the person's sessions, and their visits to gated sites.
 pub(super) async fn everywhere(State(app): State<App>, person: WebUser) -> Result<Response, PageError> {
-    let mut change = app.change(Actor::user(&person.user, None)).await?;
-    let touched = sessions::end_all(&mut change, &person.user.id).await?;
-    change.touch(touched);
-    change.commit().await?;
+    session::end_all(&app, Actor::user(&person.user, None), &person.user.id).await?;
     Ok(signed_out(&app.console.url(&ConsolePath::home())))
 }
 

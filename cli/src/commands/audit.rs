@@ -1,4 +1,4 @@
-//! `svc audit`.
+//! `svc audit` and `svc activity`.
 
 use api::audit::{AuditActor, AuditEntry, AuditLog};
 use clap_complete::engine::ArgValueCandidates;
@@ -15,6 +15,7 @@ use crate::{
 };
 
 const PAGE: usize = 100;
+const EMPTY: &str = "Nothing was recorded yet.";
 
 /// Show who changed a project or an organization.
 #[derive(Debug, clap::Args)]
@@ -39,21 +40,37 @@ pub(crate) async fn run(audit: AuditArgs, client: &Client, output: Output) -> an
         let entries = read(&format!("/projects/{name}/audit"), wanted, client).await;
         entries.map_err(|failure| projects::unknown(&name, failure))?
     };
-    output.list(
-        "entries",
-        &entries,
-        &["WHEN", "WHO", "WHAT", "PROJECT", "DETAIL"],
-        "Nothing was recorded yet.",
-        |entry| {
-            vec![
-                output.relative(entry.created_at),
-                actor_name(&entry.actor),
-                entry.action.clone(),
-                entry.project.as_ref().map(ToString::to_string).unwrap_or_default(),
-                detail(&entry.detail),
-            ]
-        },
-    )
+    output.list("entries", &entries, &["WHEN", "WHO", "WHAT", "PROJECT", "DETAIL"], EMPTY, |entry| {
+        vec![
+            output.relative(entry.created_at),
+            actor_name(&entry.actor),
+            entry.action.clone(),
+            entry.project.as_ref().map(ToString::to_string).unwrap_or_default(),
+            detail(&entry.detail),
+        ]
+    })
+}
+
+/// Show what you did, and what was done to your account, projects and memberships.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ActivityArgs {
+    /// The number of newest entries to show
+    #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    limit: u32,
+}
+
+pub(crate) async fn activity(activity: &ActivityArgs, client: &Client, output: Output) -> anyhow::Result<()> {
+    let entries = read("/activity", usize::try_from(activity.limit)?, client).await?;
+    output.list("entries", &entries, &["WHEN", "WHO", "WHAT", "ORG", "PROJECT", "DETAIL"], EMPTY, |entry| {
+        vec![
+            output.relative(entry.created_at),
+            actor_name(&entry.actor),
+            entry.action.clone(),
+            entry.org.as_ref().map(ToString::to_string).unwrap_or_default(),
+            entry.project.as_ref().map(ToString::to_string).unwrap_or_default(),
+            detail(&entry.detail),
+        ]
+    })
 }
 
 fn no_org(org: &OrgName, failure: Failure) -> Failure {

@@ -1,4 +1,4 @@
-//! `/orgs/:name/audit` and `/projects/:name/audit`.
+//! `/orgs/:name/audit`, `/projects/:name/audit` and `/activity`.
 
 use domain::{AuditId, OrgName, ProjectName, Timestamp, TokenId, audit::ActorKind};
 use serde::{Deserialize, Serialize};

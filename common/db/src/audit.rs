@@ -1,4 +1,4 @@
-//! The audit log of orgs and projects. Entries are append-only; the database rejects updates and deletes.
+//! The audit log of orgs, projects and people. Entries are append-only; the database rejects updates and deletes.
 //!
 //! An entry keeps the values of its time, so it stays readable after its user, token, org or project is deleted. A log
 //! is reached through its org or project, so only while that exists; a later one of the same name has its own log.
@@ -90,7 +90,7 @@ impl NewAuditEntry {
         Self {
             owner: project.owner.clone(),
             org: project.org_id.clone().zip(project.org.clone()),
-            person: None,
+            person: person_of(&project.owner),
             project: Some((project.id.clone(), project.name.clone())),
             action,
             detail: Map::new(),
@@ -106,10 +106,11 @@ impl NewAuditEntry {
     /// Creates an entry about a project that belongs to no org, such as a share.
     pub fn for_personal_project(action: Action, owner: impl Into<Account>, id: &ProjectId, name: &ProjectName) -> Self {
         let owner = owner.into();
-        Self { owner, org: None, person: None, project: Some((id.clone(), name.clone())), action, detail: Map::new() }
+        let (person, project) = (person_of(&owner), Some((id.clone(), name.clone())));
+        Self { owner, org: None, person, project, action, detail: Map::new() }
     }
 
-    /// Creates an entry about a person's account. It is visible in the database only, because an account has no log.
+    /// Creates an entry about a person's account.
     pub fn for_person(action: Action, id: &UserId) -> Self {
         let owner = Account::User(id.clone());
         Self { owner, org: None, person: Some(id.clone()), project: None, action, detail: Map::new() }
@@ -120,6 +121,15 @@ impl NewAuditEntry {
     pub fn in_org(mut self, id: &OrgId, name: &OrgName) -> Self {
         self.org = Some((id.clone(), name.clone()));
         self.owner = Account::Org(id.clone());
+        self.person = None;
+        self
+    }
+
+    /// Shows the entry in the activity of the person whom it concerns, such as a member whose role was changed. The
+    /// activity of the actor shows it anyway.
+    #[must_use]
+    pub fn concerning(mut self, person: &UserId) -> Self {
+        self.person = Some(person.clone());
         self
     }
 
@@ -188,6 +198,14 @@ pub async fn record(
     .map(drop)
 }
 
+/// Returns the person in whose activity an entry about a project of the owner stands.
+fn person_of(owner: &Account) -> Option<UserId> {
+    match owner {
+        Account::User(user) => Some(user.clone()),
+        Account::Org(_) => None,
+    }
+}
+
 /// A recorded entry.
 #[derive(Debug, Clone)]
 pub struct RecordedAuditEntry {
@@ -195,15 +213,17 @@ pub struct RecordedAuditEntry {
     pub id: AuditId,
     /// The time of the event.
     pub created_at: Timestamp,
-    /// The time of the event.
-    pub action: String,
     /// The string form of an [`Action`]. A newer program may have written one that is unknown here.
+    pub action: String,
+    /// The kind of actor.
     pub actor_kind: ActorKind,
+    /// The person who acted, if the actor is one.
+    pub actor_user_id: Option<UserId>,
     /// The actor's name at that time.
     pub actor_name: Option<String>,
-    /// The actor's name at that time.
-    pub token_id: Option<TokenId>,
     /// The token that was used.
+    pub token_id: Option<TokenId>,
+    /// The name of the org at that time.
     pub org_name: Option<OrgName>,
     /// The name of the changed project at that time.
     pub project_name: Option<ProjectName>,
@@ -216,7 +236,7 @@ macro_rules! select_entries {
     ($condition:literal, $($argument:expr),* $(,)?) => {
         sqlx::query_as!(
             RecordedAuditEntry,
-            "SELECT id, created_at, action, actor_kind, actor_name, token_id, org_name, project_name, detail
+            "SELECT id, created_at, action, actor_kind, actor_user_id, actor_name, token_id, org_name, project_name, detail
              FROM audit_log WHERE " + $condition + " AND ($2::text IS NULL OR id < $2) ORDER BY id DESC LIMIT $3",
             $($argument),*
         )
@@ -242,6 +262,28 @@ pub async fn page_for_org(
     rows: i64,
 ) -> Result<Vec<RecordedAuditEntry>, sqlx::Error> {
     select_entries!("org_id = $1", org.id.as_str(), before.map(AuditId::as_str), rows,).fetch_all(db).await
+}
+
+/// Returns what the person did, and what was done to their account, their projects and their memberships, newest first:
+/// at most `rows` entries, older than `before`. Entries of before that was recorded are those of which they are the actor.
+pub async fn page_for_user(
+    db: impl PgExecutor<'_>,
+    user: &UserId,
+    before: Option<&AuditId>,
+    rows: i64,
+) -> Result<Vec<RecordedAuditEntry>, sqlx::Error> {
+    // Each half reads at most a page from its own index.
+    select_entries!(
+        "id = ANY (ARRAY(
+             (SELECT id FROM audit_log WHERE actor_user_id = $1 AND ($2::text IS NULL OR id < $2) ORDER BY id DESC LIMIT $3)
+             UNION
+             (SELECT id FROM audit_log WHERE user_id = $1 AND ($2::text IS NULL OR id < $2) ORDER BY id DESC LIMIT $3)))",
+        user.as_str(),
+        before.map(AuditId::as_str),
+        rows,
+    )
+    .fetch_all(db)
+    .await
 }
 
 fn without_nul(detail: &Map<String, Value>) -> Map<String, Value> {

@@ -1,4 +1,4 @@
-//! Audit log actions: one verb for every change to an org or a project.
+//! Audit log actions: one verb for every change to an org, a project or a person's account.
 
 use super::role::Role;
 
@@ -149,12 +149,16 @@ actions! {
     MemberRemove = "member.remove",
     /// A member left.
     MemberLeave = "member.leave",
-    /// An org's token was created.
+    /// A token of an org or a person was created.
     TokenCreate = "token.create",
-    /// An org's token was revoked.
+    /// A token of an org or a person was revoked.
     TokenRevoke = "token.revoke",
-    /// The monthly limit of an org's AI key was changed.
+    /// The limits of an AI key of an org or a person were changed.
     TokenLimit = "token.limit",
+    /// A person signed in to the console.
+    SessionCreate = "session.create",
+    /// A person signed out of the console, in one browser or in all of them.
+    SessionEnd = "session.end",
     /// The monthly limit of all AI keys of an org was changed.
     UsageLimit = "usage.limit",
     /// An org's model aliases for the AI gateway were changed.

@@ -65,7 +65,7 @@ pub const TABLES: &[TableBound] = &[
     rows("ai_usage_days", Payer::Account, "one for each model and day"),
     rows("ai_usage_keys", Payer::Account, "one for each key and month that it was used in: limits.gateway_per_min"),
     rows("ai_usage_versions", Payer::Account, "one"),
-    rows("audit_log", Payer::Account, "one for each change: CHANGES, a day's changes of an account"),
+    rows("audit_log", Payer::Account, "one for each change and sign-in: CHANGES and RECORDED_SIGN_INS a day"),
     rows("backups", Payer::Platform, "one for each backup that the operator keeps"),
     rows("bandwidth_levels", Payer::Account, "one a month"),
     rows("bandwidth_months", Payer::Account, "one a month"),

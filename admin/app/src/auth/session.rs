@@ -12,13 +12,13 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use db::{
-    audit::Actor,
+    audit::{self, Actor, NewAuditEntry},
     sign_in::{
         sessions::{self, Session},
         users::User,
     },
 };
-use domain::{SessionId, UserId, limits::SESSION_LIFE, opaque::OpaqueSecret};
+use domain::{SessionId, Timestamp, UserId, audit::Action, limits::SESSION_LIFE, opaque::OpaqueSecret};
 use sqlx::PgConnection;
 
 use super::{
@@ -83,14 +83,27 @@ pub struct StartedSession {
     pub cookie: HeaderValue,
     /// The people of whom sessions ended in its favor. Call [`end_visits`] for each once the transaction is committed.
     pub ended: Vec<UserId>,
+    /// The entry of the audit log, if one was written, and its time.
+    recorded: Option<(NewAuditEntry, Timestamp)>,
 }
 
-/// Starts a session. Ends the browser's previous session, whose secret stops working.
+impl StartedSession {
+    /// Tells the person's event streams of the sign-in. Call it once the transaction is committed.
+    pub fn announce(&self, app: &App, user: &User) {
+        if let Some((entry, at)) = &self.recorded {
+            app.events.publish_entry(entry, Actor::user(user, None), *at);
+        }
+    }
+}
+
+/// Starts a session, with an entry in the audit log if it `is_recorded`. Ends the browser's previous session, whose
+/// secret stops working.
 pub async fn start_session(
     conn: &mut PgConnection,
     app: &App,
     user: &User,
     headers: &HeaderMap,
+    is_recorded: bool,
 ) -> Result<StartedSession, sqlx::Error> {
     let mut ended = Vec::new();
     if let Some(former) = cookies::secret(headers, SESSION)
@@ -101,10 +114,17 @@ pub async fn start_session(
     }
     let secret = OpaqueSecret::generate();
     let agent = headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
-    if sessions::create(conn, &user.id, &secret.hash(), &browser_name(agent), app.clock.now()).await? {
+    let (browser, now) = (browser_name(agent), app.clock.now());
+    if sessions::create(&mut *conn, &user.id, &secret.hash(), &browser, now).await? {
         ended.push(user.id.clone());
     }
-    Ok(StartedSession { cookie: cookies::set(SESSION, &secret, SESSION_LIFE), ended })
+    let mut recorded = None;
+    if is_recorded {
+        let entry = NewAuditEntry::for_person(Action::SessionCreate, &user.id).with("browser", browser);
+        audit::record(conn, Actor::user(user, None), &entry, now).await?;
+        recorded = Some((entry, now));
+    }
+    Ok(StartedSession { cookie: cookies::set(SESSION, &secret, SESSION_LIFE), ended, recorded })
 }
 
 /// Closes the gated sites that admitted a person, of whom a session has ended. Their other sessions are admitted again.
@@ -124,11 +144,22 @@ pub async fn end(
     id: &SessionId,
 ) -> Result<Option<Propagation>, sqlx::Error> {
     let mut change = app.change(actor).await?;
-    let Some(touched) = sessions::end(&mut change, user, id).await? else { return Ok(None) };
-    change.touch(touched);
+    let Some(ended) = sessions::end(&mut change, user, id).await? else { return Ok(None) };
+    let entry = NewAuditEntry::for_person(Action::SessionEnd, user).with("session", id.as_str());
+    change.audit(entry.with("browser", ended.browser));
+    change.touch(ended.touched);
     // Ends the session's event stream.
     change.recheck_credentials(user);
     change.commit().await.map(Some)
+}
+
+/// Ends all sessions of a person, and closes the gated sites that admitted them.
+pub async fn end_all(app: &App, actor: Actor<'_>, user: &UserId) -> Result<Propagation, sqlx::Error> {
+    let mut change = app.change(actor).await?;
+    let touched = sessions::end_all(&mut change, user).await?;
+    change.touch(touched);
+    change.audit(NewAuditEntry::for_person(Action::SessionEnd, user));
+    change.commit().await
 }
 
 /// Finds the session of a request that came through the console's host. The session is accepted only if a page of the

@@ -15,6 +15,8 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
+use db::audit::{Actor, NewAuditEntry};
+use domain::Timestamp;
 use live::{Redis, events::StreamMessage};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -62,6 +64,11 @@ impl EventPublisher {
         if self.outbox.try_send(message).is_err() {
             self.lost.record(1);
         }
+    }
+
+    /// Publishes an audit entry that was committed without a [`Change`](crate::change::Change).
+    pub fn publish_entry(&self, entry: &NewAuditEntry, actor: Actor<'_>, now: Timestamp) {
+        self.publish(StreamMessage::Event(Box::new(event_from_entry(entry, actor, now))));
     }
 
     /// Returns the hub of this process.

@@ -13,12 +13,17 @@ use axum::{
     http::{HeaderName, header},
 };
 use code_host::{self as codehost, FlowState, SignedIn};
-use db::sign_in::{
-    device_grants::{self, DeviceGrant, GrantState},
-    tokens::{self, NewLimits},
+use db::{
+    audit::{self, Actor, NewAuditEntry},
+    sign_in::{
+        device_grants::{self, DeviceGrant, GrantState},
+        tokens::{self, NewLimits},
+        users,
+    },
 };
 use domain::{
     Account, Timestamp, UserId,
+    audit::Action,
     token::{TokenKind, TokenSecret},
 };
 use mail::notices::{Notice, notify};
@@ -131,9 +136,15 @@ async fn redeem(app: &App, hash: &[u8; 32], redeemer: GrantRedeemer) -> Result<T
     let limits = NewLimits::default();
     let token =
         tokens::create_for_user(&mut tx, &user, TokenKind::Cli, Some(LABEL), limits, &secret.hash(), now).await?;
+    let login = users::find_login(&mut tx, &user).await?.unwrap_or_default();
+    let actor = Actor::User { id: &user, login: &login, token: None };
+    let entry = NewAuditEntry::for_person(Action::TokenCreate, &user).with("token", token.id.as_str());
+    let entry = entry.with("kind", token.kind.as_str()).with("label", LABEL);
+    audit::record(&mut tx, actor, &entry, now).await?;
     let notice = Notice::TokenCreated { label: token.label, token_kind: token.kind };
-    notify(&mut tx, &Account::User(user), &format!("token_created/{}", token.id), &notice, None, now).await?;
+    notify(&mut tx, &Account::User(user.clone()), &format!("token_created/{}", token.id), &notice, None, now).await?;
     tx.commit().await?;
+    app.events.publish_entry(&entry, actor, now);
     Ok(secret)
 }
 

@@ -72,7 +72,8 @@ pub async fn set_role(
     let entry = NewAuditEntry::for_org(Action::MemberRole, &org.id, &org.name)
         .with("login", &*member.login)
         .with("from", member.role.as_str())
-        .with("to", body.role.as_str());
+        .with("to", body.role.as_str())
+        .concerning(&member.user);
     change.audit(entry);
     if body.role < Role::Owner {
         settle_payment(&app, &mut change, &org, &member, (payer, &caller)).await?;
@@ -134,7 +135,8 @@ pub async fn remove(
     let payer = members::remove(&mut change, &org, &member, app.plans(), now).await?;
     let entry = NewAuditEntry::for_org(action, &org.id, &org.name)
         .with("login", &*member.login)
-        .with("role", member.role.as_str());
+        .with("role", member.role.as_str())
+        .concerning(&member.user);
     change.audit(entry);
     settle_payment(&app, &mut change, &org, &member, (payer, &caller)).await?;
     change.touch(ChangeSubject::Org(org.id.clone()));

@@ -29,7 +29,7 @@ use domain::{
 use mail::notices::{Notice, notify};
 use serde::Deserialize;
 
-use crate::tokens::{limit_change, parse_label, touch, validate_limits};
+use crate::tokens::{limit_change, parse_label, touch, validate_limits, with_limits};
 
 /// The token in a path.
 #[derive(Debug, Deserialize)]
@@ -131,14 +131,8 @@ pub async fn change(
     let org = permits::lock(&mut change, org).await?;
     let wanted = limit_change(&body)?;
     let token = tokens::limit(&mut change, &org, &id, &wanted, month).await?;
-    let changed = [
-        (!wanted.month.is_keep(), "monthly_limit_cents", wanted.month.value().map(i64::from)),
-        (!wanted.body_bytes.is_keep(), "gateway_body_bytes", wanted.body_bytes.value().map(i64::from)),
-        (!wanted.max_tokens.is_keep(), "gateway_max_tokens", wanted.max_tokens.value().map(i64::from)),
-    ];
     let entry = NewAuditEntry::for_org(Action::TokenLimit, &org.id, &org.name).with("token", id.as_str());
-    let changed = changed.into_iter().filter(|(is_changed, ..)| *is_changed);
-    change.audit(changed.fold(entry, |entry, (_, name, limit)| entry.with(name, limit)));
+    change.audit(with_limits(entry, &wanted));
     touch(&mut change, token.kind, &id);
     Ok((change.commit().await?, Json(view(token))))
 }

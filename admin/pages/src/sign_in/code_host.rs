@@ -22,7 +22,7 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::Response,
 };
-use code_host::{self as codehost, CodeHostError, WebSignIn};
+use code_host::{CodeHostError, WebSignIn};
 use db::sign_in::sign_ins::{self, SignIn};
 use domain::{limits::SIGN_IN_LIFE, opaque::OpaqueSecret};
 use secrecy::SecretString;
@@ -126,10 +126,8 @@ pub(crate) async fn finish(
     let Some(person) = flow.redeem(&code, &verifier, &redirect_uri).await.map_err(code_host_failed)? else {
         return Ok(not_started_here());
     };
-    let mut tx = app.db.begin().await?;
-    let user = codehost::admit_user(&mut tx, &app.master_key, person, app.clock.now()).await?;
     // Let the cookie expire by itself: another tab may be on its way back.
-    start_session(&app, tx, &user, &headers, &back).await
+    start_session(&app, person, &headers, &back).await
 }
 
 fn code_host_failed(error: CodeHostError) -> ApiError {

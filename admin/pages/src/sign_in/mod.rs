@@ -6,6 +6,7 @@
 pub(super) mod code_host;
 pub(super) mod local;
 
+use ::code_host::{self as codehost, SignedIn};
 use admin_http::{
     addresses::{ConsolePath, paths, with_return_path},
     extract::Query,
@@ -14,6 +15,7 @@ use admin_http::{
 use app::{
     App,
     auth::{WebUser, session},
+    rates::Bucket,
 };
 use axum::{
     extract::State,
@@ -21,9 +23,7 @@ use axum::{
     response::Response,
 };
 use config::CodeHostKind;
-use db::sign_in::users::User;
 use serde::Deserialize;
-use sqlx::{Postgres, Transaction};
 
 use super::PageError;
 
@@ -64,16 +64,20 @@ pub(super) async fn show(
     })
 }
 
-/// Starts a session for `user` in this browser, commits, and returns the redirect to `back`.
+/// Starts a session for `person` in this browser, and returns the redirect to `back`.
 async fn start_session(
     app: &App,
-    mut transaction: Transaction<'_, Postgres>,
-    user: &User,
+    person: SignedIn,
     headers: &HeaderMap,
     back: &ConsolePath,
 ) -> Result<Response, PageError> {
-    let session = session::start_session(&mut transaction, app, user, headers).await?;
-    transaction.commit().await?;
+    // Nobody is kept out by signing in too often; the audit log just holds no more of it.
+    let counted = app.rate_limits.count(Bucket::RecordedSignIn, &person.identity.vcs_id).await;
+    let mut tx = app.db.begin().await?;
+    let user = codehost::admit_user(&mut tx, &app.master_key, person, app.clock.now()).await?;
+    let session = session::start_session(&mut tx, app, &user, headers, counted.check().is_ok()).await?;
+    tx.commit().await?;
+    session.announce(app, &user);
     for person in &session.ended {
         session::end_visits(app, person).await?;
     }

@@ -114,16 +114,27 @@ pub async fn list_for_user(
     .await
 }
 
+/// A session that was ended.
+#[derive(Debug)]
+pub struct EndedSession {
+    /// The browser that had started it.
+    pub browser: String,
+    /// What edges have to forget.
+    pub touched: PendingChange,
+}
+
 /// Ends one of a user's sessions, and their visits to gated sites: a badge of such a site does not say which session it
 /// came from. The other sessions get new badges when they next visit. Returns `None` when the user has no such session.
-pub async fn end(conn: &mut PgConnection, user: &UserId, id: &SessionId) -> Result<Option<PendingChange>, sqlx::Error> {
-    let ended = sqlx::query!("DELETE FROM sessions WHERE id = $1 AND user_id = $2", id.as_str(), user.as_str())
-        .execute(&mut *conn)
-        .await?;
-    if ended.rows_affected() == 0 {
-        return Ok(None);
-    }
-    end_visits(conn, user).await.map(Some)
+pub async fn end(conn: &mut PgConnection, user: &UserId, id: &SessionId) -> Result<Option<EndedSession>, sqlx::Error> {
+    let browser = sqlx::query_scalar!(
+        "DELETE FROM sessions WHERE id = $1 AND user_id = $2 RETURNING browser",
+        id.as_str(),
+        user.as_str(),
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    let Some(browser) = browser else { return Ok(None) };
+    Ok(Some(EndedSession { browser, touched: end_visits(conn, user).await? }))
 }
 
 /// Ends the session with a secret, and returns its user.

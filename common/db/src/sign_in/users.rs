@@ -29,6 +29,11 @@ pub struct CodeHostIdentity {
     pub email: Option<String>,
 }
 
+/// Returns the login of a user.
+pub async fn find_login(conn: &mut PgConnection, user: &UserId) -> Result<Option<String>, sqlx::Error> {
+    sqlx::query_scalar!("SELECT vcs_login FROM users WHERE id = $1", user.as_str()).fetch_optional(conn).await
+}
+
 /// Updates the login of a code host account.
 pub async fn rename(conn: &mut PgConnection, vcs_id: &str, login: &str) -> Result<(), sqlx::Error> {
     sqlx::query!("UPDATE users SET vcs_login = $2 WHERE vcs_id = $1 AND vcs_login <> $2", vcs_id, login)

@@ -25,10 +25,15 @@ test('every action of the audit log is known', () => {
 test('a change makes what shows it old, and the logs', () => {
   expect(affected(change('env.set'))).toEqual([
     '/projects/engine/env',
+    '/activity',
     '/orgs/acme/audit',
     '/projects/engine/audit',
   ]);
-  expect(affected(change('invite.create', null))).toEqual(['/orgs/acme/invites', '/orgs/acme/audit']);
+  expect(affected(change('invite.create', null))).toEqual([
+    '/orgs/acme/invites',
+    '/activity',
+    '/orgs/acme/audit',
+  ]);
   expect(affected(change('receipt'))).toEqual([]);
 });
 

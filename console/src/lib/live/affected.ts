@@ -72,6 +72,8 @@ const AFFECTED: Record<string, Keys> = {
   'token.create': TOKENS,
   'token.revoke': TOKENS,
   'token.limit': TOKENS,
+  'session.create': () => ['/sessions'],
+  'session.end': () => ['/sessions'],
   'usage.limit': (_, org) => [`${org}/usage/*`],
   'gateway.aliases': (_, org) => [`${org}/ai/*`],
   'installation.share': INSTALLATIONS,
@@ -93,8 +95,8 @@ export function affected(change: Change): string[] {
   if (!keys)
     return site ? ['/projects', `${site}/*`] : [`${org}/*`, '/orgs', '/billing', '/tokens', '/shares'];
   if (change.type === 'receipt') return [];
-  // A site's own changes are in its log, and in its organization's.
-  const logs = [`${org}/audit`, ...(site ? [`${site}/audit`] : [])];
+  // A site's own changes are in its log, in its organization's, and in the activity of who made them.
+  const logs = ['/activity', `${org}/audit`, ...(site ? [`${site}/audit`] : [])];
   return [...new Set([...keys(site ?? '/projects/*', org), ...logs])];
 }
 

@@ -3,7 +3,7 @@
 import { pace } from '#lib/api/pace.svelte.ts';
 import { session } from '#lib/session/ended.svelte.ts';
 import { invalidate, invalidateAll } from '#lib/store.svelte.ts';
-import { affected, type Change } from './affected.ts';
+import type { Change } from './affected.ts';
 
 const STREAM = '/api/events';
 const POLL_MS = 10_000;
@@ -105,7 +105,11 @@ class Stream {
       const receipt = change.detail as unknown as Receipt;
       this.receipts = new Map([...others.slice(1 - RECEIPTS), [change.project, receipt]]);
     }
-    invalidate(...affected(change));
+    // Not of the first load: nothing needs it before something happens.
+    import('./affected.ts').then(
+      ({ affected }) => invalidate(...affected(change)),
+      () => invalidateAll(),
+    );
   }
 
   #back(): void {

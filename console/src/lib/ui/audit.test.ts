@@ -8,6 +8,10 @@ const entry = (action: string, detail: Record<string, unknown>) => ({ action, de
 test('an entry names what was changed', () => {
   expect(told(entry('env.set', { key: 'API_URL' }))).toBe('set the variable API_URL');
   expect(told(entry('domain.attach', { domain: 'www.foo.org' }))).toBe('attached www.foo.org');
+  expect(told(entry('session.create', { browser: 'Firefox on Linux' }))).toBe(
+    'signed in with Firefox on Linux',
+  );
+  expect(told(entry('session.end', {}))).toBe('signed out everywhere');
   expect(told(entry('deployment.upload', { deployment: 'dep_0mx06u7az15tza90' }))).toBe('deployed z15tza90');
 });
 

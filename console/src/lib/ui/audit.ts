@@ -56,6 +56,8 @@ const SENTENCES: Record<string, Say> = {
   'token.create': (of) => `created the token ${of('label') ? `“${of('label')}”` : of('token')}`,
   'token.revoke': (of) => `revoked the token ${of('token')}`,
   'token.limit': (of) => `changed the limit of the token ${of('token')}`,
+  'session.create': (of) => `signed in with ${of('browser')}`,
+  'session.end': (of) => (of('browser') ? `signed out of ${of('browser')}` : 'signed out everywhere'),
   'usage.limit': (of) =>
     of('monthly_limit_cents')
       ? `limited AI to ${euros(Number(of('monthly_limit_cents')))} a month`
