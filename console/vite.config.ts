@@ -31,7 +31,7 @@ export default defineConfig({
                 { name: 'parts', test: /src\/lib\/ui\/(?!BarChart|TopList|Audit|audit|moments|Field)/ },
                 {
                   name: 'data',
-                  test: /src\/lib\/(api|session\/(?!Sessions|Installation|Token|activity|tokens)|live\/(?!affected)|store|format|form)/,
+                  test: /src\/lib\/(api|session\/(?!Sessions|Installation|Letters|Token|activity|tokens)|live\/(?!affected)|store|format|form)/,
                 },
               ],
             },

@@ -404,8 +404,14 @@ async fn a_project_is_moved_gated_audited_and_removed() {
     let text = shell.text(&["audit", "--org", "acme"]).await;
     assert!(text.contains("project.transfer_in") && text.contains("ada") && text.contains("engine"), "{text}");
     assert_eq!(shell.run(&["audit", "--org", "nowhere"]).await.code, 4);
+    let off = shell.run(&["notifications", "off", "domain-trouble"]).await;
+    assert!(off.code == 0 && off.err.contains("no more letters about domains in trouble"), "{}", off.err);
+    let letters = shell.text(&["notifications"]).await;
+    assert!(letters.contains("token_created") && letters.contains("always") && letters.contains("no"), "{letters}");
+    assert_eq!(shell.run(&["notifications", "off", "spam"]).await.code, 4);
+    assert_eq!(shell.run(&["notifications", "off", "token_created"]).await.code, 1);
     let own = shell.json(&["activity", "--limit", "1"]).await;
-    assert_eq!(own["entries"][0]["action"], "project.access");
+    assert_eq!(own["entries"][0]["action"], "letters.change");
     let text = shell.text(&["activity"]).await;
     assert!(text.contains("project.create") && text.contains("token.create") && text.contains("acme"), "{text}");
 

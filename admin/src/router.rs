@@ -48,6 +48,8 @@ fn control_plane() -> OpenApiRouter<App> {
         .routes(routes!(handlers::tokens::change, handlers::tokens::revoke))
         .routes(routes!(handlers::sessions::list, handlers::sessions::end_all))
         .routes(routes!(handlers::sessions::end))
+        .routes(routes!(handlers::notifications::list))
+        .routes(routes!(handlers::notifications::set))
         .routes(routes!(handlers::ai::models))
         .routes(routes!(handlers::ai_aliases::for_user, handlers::ai_aliases::set_for_user))
         .routes(routes!(handlers::ai_aliases::for_org, handlers::ai_aliases::set_for_org))

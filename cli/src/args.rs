@@ -7,8 +7,8 @@ use clap::{Parser, Subcommand};
 use url::Url;
 
 use crate::commands::{
-    access, ai, audit, billing, deploy, deployments, domains, env, invites, login, members, orgs, projects, repo,
-    sessions, share, shares, skill, stats, tokens, transfer, vcs,
+    access, ai, audit, billing, deploy, deployments, domains, env, invites, login, members, notifications, orgs,
+    projects, repo, sessions, share, shares, skill, stats, tokens, transfer, vcs,
 };
 
 const EVERYWHERE: &str = "Options of every command";
@@ -120,6 +120,8 @@ pub(crate) enum Command {
     Tokens(tokens::TokensArgs),
     /// List where you are signed in to the console, and sign out there
     Sessions(sessions::SessionsArgs),
+    /// List the letters that you get by mail, and turn them on or off
+    Notifications(notifications::NotificationsArgs),
     /// Show or change your plan, its usage and your bills
     Billing(billing::BillingArgs),
     /// Use the AI gateway: models, usage, a quick try, keys

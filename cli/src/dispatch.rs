@@ -8,8 +8,8 @@ use crate::{
     args::{Args, Command, GlobalArgs},
     client::Client,
     commands::{
-        access, ai, audit, billing, deploy, deployments, domains, env, invites, login, members, orgs, projects, repo,
-        sessions, share, shares, skill, stats, tokens, transfer, vcs,
+        access, ai, audit, billing, deploy, deployments, domains, env, invites, login, members, notifications, orgs,
+        projects, repo, sessions, share, shares, skill, stats, tokens, transfer, vcs,
     },
     complete,
     credentials::{self, Connection, ConnectionOptions, LoginStore, RequestOutput},
@@ -50,6 +50,7 @@ pub(crate) async fn run(args: Args, output: Output) -> anyhow::Result<()> {
         Command::Members(members) => members::run(members, &client()?, output).await,
         Command::Invites(invites) => invites::run(invites, &client()?, output).await,
         Command::Sessions(sessions) => sessions::run(sessions, &client()?, output).await,
+        Command::Notifications(notifications) => notifications::run(notifications, &client()?, output).await,
         Command::Tokens(tokens) => tokens::run(tokens, &client()?, output).await,
         Command::Billing(billing) => billing::run(billing, &client()?, output).await,
         Command::Ai(ai) => ai::run(ai, connection()?, output).await,

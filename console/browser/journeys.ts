@@ -158,6 +158,21 @@ export const journeys: Record<string, Journey> = {
     await context.close();
   },
 
+  'turn letters off': async (walk) => {
+    await walk.opens('/account');
+    const box = walk.page.getByRole('checkbox', { name: 'Letters about domains in trouble' });
+    await walk.to(box);
+    await walk.page.keyboard.press('Space');
+    await walk.page.waitForFunction(async () => {
+      const { kinds } = await (await fetch('/api/notifications')).json();
+      return kinds.some(
+        ({ kind, enabled }: { kind: string; enabled: boolean }) => kind === 'domain_trouble' && !enabled,
+      );
+    });
+    await walk.opens('/account');
+    if (await box.isChecked()) throw new Error('the letters are on again');
+  },
+
   'find what happened to the account': async (walk) => {
     await walk.opens('/account');
     await walk.press('Activity');

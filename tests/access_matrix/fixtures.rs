@@ -158,6 +158,9 @@ impl<'w> Fixtures<'w> {
             "sessions" if path.contains("{id}") => {
                 values.insert("{id}", self.sign_in().await);
             }
+            "notifications" => {
+                values.insert("{kind}", "domain_trouble".to_owned());
+            }
             "tokens" if path.contains("{id}") => {
                 let token = owner.post("/tokens").json(&json!({ "kind": "ai" })).await.created();
                 values.insert("{id}", token["id"].as_str().unwrap().to_owned());

@@ -28,6 +28,8 @@ pub(super) const TABLE: &[Row] = &[
     Row("DELETE /sessions", Person, 200, Empty),
     Row("DELETE /sessions/{id}", Own, 200, Empty),
     Row("GET /activity", Person, 200, Empty),
+    Row("GET /notifications", Person, 200, Empty),
+    Row("PUT /notifications/{kind}", Person, 200, Json(r#"{"enabled":true}"#)),
     Row("GET /events", Person, 200, Empty),
     Row("GET /shares", Person, 200, Empty),
     Row("POST /shares", Person, 201, Gzip),

@@ -239,6 +239,7 @@ async fn a_code_host_that_stays_away_is_given_up() {
 #[tokio::test]
 async fn what_can_never_be_read_fails_at_once_with_what_to_do() {
     let (scene, mona) = linked().await;
+    scene.world.sql("UPDATE users SET email = 'mona@example.com' WHERE vcs_login = 'mona'").await;
     // The repository's name belongs to another one by now.
     scene.host.rename_repo(70, "acme/moved");
     scene.host.create_repo(7, 71, "acme/site");
@@ -247,6 +248,11 @@ async fn what_can_never_be_read_fails_at_once_with_what_to_do() {
     scene.deliver(&push_of(&sha)).await.ok();
     let failed = scene.newest_failed(&mona, "site").await;
     assert!(failed["failure"].as_str().unwrap().contains("link it anew"), "{failed}");
+    let letter = format!(
+        "SELECT count(*) FROM letters WHERE recipient = 'mona@example.com' AND kind = 'deployment_failed'
+                AND content ->> 'commit' = '{sha}' AND content ->> 'reason' LIKE '%link it anew%'"
+    );
+    assert_eq!(scene.world.sql_number(&letter).await, 1);
     // Told of the new name by the next push, it goes on.
     scene.deliver(&Webhook::push((70, "acme/moved"), "refs/heads/main", NOTHING, &sha, 7)).await.ok();
     scene.shows("site", "moved").await;

@@ -16,6 +16,7 @@ pub mod events;
 pub mod health;
 pub mod invites;
 pub mod me;
+pub mod notifications;
 pub mod orgs;
 pub mod projects;
 pub mod repo;

@@ -1,4 +1,4 @@
-//! The kinds of letters about an account, from which people unsubscribe separately.
+//! The kinds of letters about an account. People turn the optional ones off separately.
 
 /// A kind of letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -19,6 +19,8 @@ pub enum LetterKind {
     BandwidthReached,
     /// AI credit that is almost or completely used.
     CreditReached,
+    /// Pushes that could not be deployed.
+    DeploymentFailed,
     /// Domains that need a person's attention.
     DomainTrouble,
     /// Domains that moved to another account.
@@ -46,6 +48,7 @@ impl LetterKind {
         Self::VatNumberInvalid,
         Self::BandwidthReached,
         Self::CreditReached,
+        Self::DeploymentFailed,
         Self::DomainTrouble,
         Self::DomainMoved,
         Self::Invitation,
@@ -66,6 +69,7 @@ impl LetterKind {
             Self::VatNumberInvalid => "vat_number_invalid",
             Self::BandwidthReached => "bandwidth_reached",
             Self::CreditReached => "credit_reached",
+            Self::DeploymentFailed => "deployment_failed",
             Self::DomainTrouble => "domain_trouble",
             Self::DomainMoved => "domain_moved",
             Self::Invitation => "invitation",
@@ -81,7 +85,7 @@ impl LetterKind {
         Self::ALL.iter().copied().find(|kind| kind.as_str() == word)
     }
 
-    /// Returns whether the kind is about money, so that nobody can unsubscribe from it.
+    /// Returns whether the kind is about money: such letters are unlimited, and tried until they are accepted.
     pub const fn is_about_money(self) -> bool {
         match self {
             Self::Invoice
@@ -92,6 +96,7 @@ impl LetterKind {
             | Self::VatNumberInvalid => true,
             Self::BandwidthReached
             | Self::CreditReached
+            | Self::DeploymentFailed
             | Self::DomainTrouble
             | Self::DomainMoved
             | Self::Invitation
@@ -100,6 +105,33 @@ impl LetterKind {
             | Self::SweepStopped
             | Self::ChangesLost => false,
         }
+    }
+
+    /// Returns whether people can turn the kind off. Letters about money and security are owed to them: whoever steals a
+    /// session must not silence the letter about the token that they make.
+    pub const fn is_optional(self) -> bool {
+        match self {
+            Self::BandwidthReached
+            | Self::CreditReached
+            | Self::DeploymentFailed
+            | Self::DomainTrouble
+            | Self::Invitation
+            | Self::SweepStopped
+            | Self::ChangesLost => true,
+            Self::Invoice
+            | Self::PaymentFailed
+            | Self::ChargedBack
+            | Self::SubscriptionEnded
+            | Self::VatNumberInvalid
+            | Self::DomainMoved
+            | Self::TokenCreated
+            | Self::TokenRevoked => false,
+        }
+    }
+
+    /// Returns whether the kind is for the operator, whose address is configured.
+    pub const fn is_for_operator(self) -> bool {
+        matches!(self, Self::SweepStopped | Self::ChangesLost)
     }
 
     /// Returns whether strangers can send this kind of letter to any address. If so, an unsubscription applies to every
@@ -124,6 +156,7 @@ impl LetterKind {
             Self::VatNumberInvalid => "about VAT numbers that are no longer known",
             Self::BandwidthReached => "about used bandwidth",
             Self::CreditReached => "about used AI credit",
+            Self::DeploymentFailed => "about pushes that were not deployed",
             Self::DomainTrouble => "about domains in trouble",
             Self::DomainMoved => "about domains that went to somebody else",
             Self::Invitation => "with invitations to organizations",

@@ -41,18 +41,26 @@ pub struct LetterFooter<'a> {
     unsubscribe: Option<&'a str>,
     /// The topic of the letters that `unsubscribe` ends.
     about: &'a str,
+    /// The URL of the page on which the recipient chooses their letters.
+    settings: Option<&'a str>,
 }
 
 impl<'a> LetterFooter<'a> {
     /// Creates the footer of a letter without a link for unsubscribing.
     pub fn new(sender: &'a str) -> Self {
-        Self { brand: BRAND, sender, unsubscribe: None, about: "" }
+        Self { brand: BRAND, sender, unsubscribe: None, about: "", settings: None }
     }
 
     /// Adds a link for unsubscribing from letters about a topic.
     #[must_use]
     pub fn with_unsubscribe(self, url: &'a str, about: &'a str) -> Self {
         Self { unsubscribe: Some(url), about, ..self }
+    }
+
+    /// Adds a link to the page on which the recipient chooses their letters.
+    #[must_use]
+    pub fn with_settings(self, url: &'a str) -> Self {
+        Self { settings: Some(url), ..self }
     }
 }
 
@@ -116,11 +124,13 @@ mod tests {
     fn both_alternatives_say_the_same() {
         let footer =
             LetterFooter::new("Sent by svc.").with_unsubscribe("https://app.example/u?k=1&t=2", "about things");
+        let footer = footer.with_settings("https://app.example/account");
         let RenderedLetter { subject, text, html } = full().render(footer).unwrap();
         assert_eq!(subject, "A subject");
         let expected = "A <heading>\n\nIt has happened.\n\nIt means & matters.\n\nLabel: <i>\nAmount: €12.30\n\n\
                         Open it:\nhttps://app.example/x?a=1&b=\"\n\n    svc billing\n\nOr leave it.\n\n\
-                        -- \nSent by svc.\nNo more letters about things: https://app.example/u?k=1&t=2\n";
+                        -- \nSent by svc.\nNo more letters about things: https://app.example/u?k=1&t=2\n\
+                        Choose your letters: https://app.example/account\n";
         assert_eq!(text, expected);
         for part in [
             "<title>A subject</title>",

@@ -26,9 +26,9 @@ pub struct LetterSubscription {
 }
 
 impl LetterSubscription {
-    /// Returns the subscription of a recipient; `None` for letters about money, which cannot be unsubscribed from.
-    pub(super) fn for_recipient(recipient: &EmailAddress, kind: LetterKind) -> Option<Self> {
-        (!kind.is_about_money()).then(|| Self { recipient: recipient.clone(), kind })
+    /// Returns the subscription of a recipient; `None` for letters that are owed to them.
+    pub fn for_recipient(recipient: &EmailAddress, kind: LetterKind) -> Option<Self> {
+        kind.is_optional().then(|| Self { recipient: recipient.clone(), kind })
     }
 
     /// Verifies the query of a link. Returns `None` if the link is not one of ours.
@@ -89,13 +89,13 @@ mod tests {
     #[test]
     fn a_link_is_for_one_recipient_and_one_kind() {
         let (key, ada): (_, EmailAddress) = (MasterKey::generate(), "ada+x&y=z@example.com".parse().unwrap());
-        let subscription = LetterSubscription::for_recipient(&ada, LetterKind::TokenCreated).unwrap();
+        let subscription = LetterSubscription::for_recipient(&ada, LetterKind::DomainTrouble).unwrap();
         for path in [subscription.unsubscribe(&key), subscription.subscribe(&key)] {
             assert!(path.is_ascii() && !path.contains(char::is_whitespace), "{path}");
             assert_eq!(LetterSubscription::verify(&key, &query(&path)), Some(subscription.clone()));
             assert_eq!(LetterSubscription::verify(&MasterKey::generate(), &query(&path)), None);
             let of_another = UnsubscribeQuery { recipient: "eve@example.com".to_owned(), ..query(&path) };
-            let of_another_kind = UnsubscribeQuery { kind: "domain_trouble".to_owned(), ..query(&path) };
+            let of_another_kind = UnsubscribeQuery { kind: "deployment_failed".to_owned(), ..query(&path) };
             let without_proof = UnsubscribeQuery { proof: String::new(), ..query(&path) };
             for forged in [of_another, of_another_kind, without_proof, UnsubscribeQuery::default()] {
                 assert_eq!(LetterSubscription::verify(&key, &forged), None, "{forged:?}");
@@ -104,10 +104,13 @@ mod tests {
     }
 
     #[test]
-    fn nobody_unsubscribes_from_letters_about_money() {
+    fn nobody_unsubscribes_from_letters_about_money_and_security() {
         let ada: EmailAddress = "ada@example.com".parse().unwrap();
         for &kind in LetterKind::ALL {
-            assert_eq!(LetterSubscription::for_recipient(&ada, kind).is_some(), !kind.is_about_money(), "{kind:?}");
+            let may = LetterSubscription::for_recipient(&ada, kind).is_some();
+            assert_eq!(may, kind.is_optional(), "{kind:?}");
+            assert!(!(may && kind.is_about_money()), "{kind:?}");
         }
+        assert!(LetterSubscription::for_recipient(&ada, LetterKind::TokenCreated).is_none());
     }
 }

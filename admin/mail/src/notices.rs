@@ -5,6 +5,7 @@ use domain::{
     Account, EmailAddress, Hostname, InvoiceId, ProjectName, Timestamp, UserId,
     billing::{Cents, vat::VatNumber},
     month::Month,
+    repo::CommitSha,
     token::TokenKind,
 };
 use serde::{Deserialize, Serialize};
@@ -98,6 +99,15 @@ pub enum Notice {
         #[serde(default)]
         is_shared: bool,
     },
+    /// A push to a linked repository could not be deployed.
+    DeploymentFailed {
+        /// The project.
+        project: ProjectName,
+        /// The pushed commit.
+        commit: CommitSha,
+        /// The reason, in one sentence.
+        reason: String,
+    },
     /// A custom domain needs a person's attention.
     DomainTrouble {
         /// The domain.
@@ -160,6 +170,7 @@ impl Notice {
             Self::VatNumberInvalid { .. } => LetterKind::VatNumberInvalid,
             Self::BandwidthReached { .. } => LetterKind::BandwidthReached,
             Self::CreditReached { .. } => LetterKind::CreditReached,
+            Self::DeploymentFailed { .. } => LetterKind::DeploymentFailed,
             Self::DomainTrouble { .. } => LetterKind::DomainTrouble,
             Self::DomainMoved { .. } => LetterKind::DomainMoved,
             Self::TokenCreated { .. } => LetterKind::TokenCreated,

@@ -13,6 +13,9 @@ use super::{
     words::{self, LetterContext},
 };
 
+/// The part of the console in which people choose their letters.
+const SETTINGS: &str = "/account#letters";
+
 /// Composes the letter of a row. Its `Message-ID` is the same each time, so that mail programs recognize a repeated
 /// letter.
 pub fn compose_row(
@@ -31,6 +34,8 @@ pub fn compose_row(
     let sender = mailer.sender_line();
     let footer = LetterFooter::new(&sender);
     let footer = unsubscribe.as_deref().map_or(footer, |url| footer.with_unsubscribe(url, kind.topic()));
+    let settings = mailer.console_url(SETTINGS);
+    let footer = if kind.is_optional() && !kind.is_for_operator() { footer.with_settings(&settings) } else { footer };
     let letter = words::compose_notice(&notice, &LetterContext::from_row(row))
         .render(footer)
         .map_err(|error| unwritable(&error))?;

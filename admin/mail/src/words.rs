@@ -5,6 +5,7 @@ use domain::{
     Account, BRAND, Hostname, OrgName, ProjectName, Timestamp,
     billing::{Cents, vat::VatNumber},
     month::Month,
+    repo::CommitSha,
     size,
     token::TokenKind,
 };
@@ -66,6 +67,7 @@ pub fn compose_notice(notice: &Notice, about: &LetterContext<'_>) -> Letter {
         Notice::CreditReached { percent, plan, month, limit, is_shared } => {
             with_sharing(credit_reached(about, *percent, plan, *month, *limit), *is_shared)
         }
+        Notice::DeploymentFailed { project, commit, reason } => deployment_failed(project, commit, reason),
         Notice::DomainTrouble { domain, message } => domain_trouble(domain, message),
         Notice::DomainMoved { domain, project } => domain_moved(domain, project),
         Notice::TokenCreated { label, token_kind } => token(about, label.as_deref(), *token_kind, true),
@@ -344,6 +346,20 @@ fn with_sharing(mut letter: Letter, is_shared: bool) -> Letter {
         );
     }
     letter
+}
+
+fn deployment_failed(project: &ProjectName, commit: &CommitSha, reason: &str) -> Letter {
+    Letter {
+        subject: format!("A push to {project} was not deployed"),
+        heading: "A push was not deployed".to_owned(),
+        paragraphs: vec![
+            capitalized(reason),
+            format!("{project} serves what it served before. The next push is deployed by itself."),
+        ],
+        facts: vec![("Project", project.to_string()), ("Commit", commit.to_string())],
+        command: Some(format!("svc deployments --project {project}")),
+        ..Letter::default()
+    }
 }
 
 fn domain_trouble(domain: &Hostname, message: &str) -> Letter {

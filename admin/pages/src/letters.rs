@@ -65,6 +65,7 @@ async fn page(app: &App, subscription: &LetterSubscription) -> Result<Response, 
 }
 
 fn no_link() -> Response {
-    let sentence = "It is not whole, or the platform's keys were exchanged since. Take the link from a newer letter.";
+    let sentence = "It is not whole, the platform's keys were exchanged since, or these letters can no longer be turned off. Take the \
+                    link from a newer letter.";
     html::message(StatusCode::NOT_FOUND, "This link does not work", sentence)
 }

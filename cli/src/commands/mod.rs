@@ -16,6 +16,7 @@ pub(crate) mod key_limits;
 mod keys;
 pub(crate) mod login;
 pub(crate) mod members;
+pub(crate) mod notifications;
 pub(crate) mod orgs;
 mod password;
 pub(crate) mod projects;

@@ -16,6 +16,7 @@ pub mod env;
 pub mod error;
 pub mod events;
 pub mod invites;
+pub mod notifications;
 pub mod orgs;
 pub mod projects;
 pub mod repo;

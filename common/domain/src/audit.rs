@@ -155,6 +155,8 @@ actions! {
     TokenRevoke = "token.revoke",
     /// The limits of an AI key of an org or a person were changed.
     TokenLimit = "token.limit",
+    /// A person turned a kind of letters on or off.
+    LettersChange = "letters.change",
     /// A person signed in to the console.
     SessionCreate = "session.create",
     /// A person signed out of the console, in one browser or in all of them.

@@ -17,11 +17,12 @@ const ABOUT: &str = include_str!("about.md");
 const DEFAULT_BASE_URL: &str = "https://api.svc.localhost:8443";
 
 /// The groups of operations, in reading order.
-const TAGS: [(&str, &str); 21] = [
+const TAGS: [(&str, &str); 22] = [
     ("Health and identity", "Whether the platform works, and who the token speaks for."),
     ("Device-flow login", "Getting a `cli` token with the help of a browser, as RFC 8628 describes it."),
     ("Tokens", "A person's own tokens."),
     ("Sessions", "The browsers in which a person is signed in on the console."),
+    ("Notifications", "The letters that a person gets by mail."),
     ("Projects", "A project owns a subdomain and what is served there."),
     ("Deployments", "Immutable sets of files, one of which is live."),
     ("Access", "The visitors that a project's site is shown to."),

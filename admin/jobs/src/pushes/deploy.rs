@@ -24,6 +24,7 @@ use db::{
     },
 };
 use domain::{DeploymentId, Timestamp, repo::CommitSha};
+use mail::notices::{Notice, notify};
 use packs::{PublishRoot, UploadFormat, WriteError};
 
 use super::fetch::fetch;
@@ -32,6 +33,8 @@ use super::fetch::fetch;
 /// suspended.
 const SUSPENDED: &str = "The operator of this service has suspended the site; the push is deployed once that ends.";
 const SUSPENDED_RETRY: Duration = Duration::from_mins(10);
+/// The longest reason in a letter: it may name a file of the repository.
+const REASON_CHARS: usize = 500;
 /// The reason why a push waits while a disk is nearly full.
 const NO_DISK: &str = "The server's disk is nearly full; the push is deployed once there is room.";
 
@@ -172,7 +175,7 @@ async fn fail(
         }
         let now = change.now();
         deployments::fail(&mut *change, upload.id(), reason, now).await?;
-        publish_push_failed(&mut change, claim, target, sha, upload.id(), reason);
+        tell_of_failure(&mut change, claim, target, sha, upload.id(), reason).await?;
         change.commit().await?;
         Ok::<_, sqlx::Error>(true)
     };
@@ -204,7 +207,7 @@ pub(super) async fn record_failure(
     match deployments::begin(&mut change, &target.permit, &id, &origin(claim, sha), now).await {
         Ok(()) => {
             deployments::fail(&mut *change, &id, reason, now).await?;
-            publish_push_failed(&mut change, claim, &target, sha, &id, reason);
+            tell_of_failure(&mut change, claim, &target, sha, &id, reason).await?;
         }
         // Nothing is promoted here, so the plan is not checked. A suspended project stays unchanged.
         Err(UploadError::Gone | UploadError::Suspended(_) | UploadError::Quota(_)) => {}
@@ -223,14 +226,15 @@ pub(super) async fn record_wait(app: &App, claim: &PushClaim, at: Timestamp, rea
     change.commit().await.map(drop)
 }
 
-fn publish_push_failed(
+/// Tells the project's members by an event, and its owner by a letter.
+async fn tell_of_failure(
     change: &mut Change<'_>,
     claim: &PushClaim,
     target: &DeployTarget,
     sha: &CommitSha,
     deployment: &DeploymentId,
     reason: &str,
-) {
+) -> Result<(), sqlx::Error> {
     publish_push_event(
         change,
         claim,
@@ -238,6 +242,13 @@ fn publish_push_failed(
         sha,
         &[("state", "failed"), ("deployment", deployment.as_str()), ("message", reason)],
     );
+    let notice = Notice::DeploymentFailed {
+        project: target.permit.name.clone(),
+        commit: sha.clone(),
+        reason: reason.chars().take(REASON_CHARS).collect(),
+    };
+    let (event, now) = (format!("deployment_failed/{deployment}"), change.now());
+    notify(&mut *change, &target.permit.owner, &event, &notice, None, now).await
 }
 
 fn publish_push_event(

@@ -72,6 +72,7 @@ const AFFECTED: Record<string, Keys> = {
   'token.create': TOKENS,
   'token.revoke': TOKENS,
   'token.limit': TOKENS,
+  'letters.change': () => ['/notifications'],
   'session.create': () => ['/sessions'],
   'session.end': () => ['/sessions'],
   'usage.limit': (_, org) => [`${org}/usage/*`],

@@ -36,6 +36,7 @@ const PAGES: [label: string, href: string, also: string][] = [
   ['Billing: plan, invoices', '/billing', 'upgrade downgrade cancel pay credit limits price'],
   ['Account: tokens, sessions, installations', '/account', 'profile email settings github'],
   ['Activity', '/account/activity', 'audit log history sign-ins'],
+  ['Letters by mail', '/account#letters', 'notifications email unsubscribe'],
   ['Guide: how to use svc', '/docs/guide/', 'help documentation manual handbook tutorial docs'],
   ['API reference', '/docs', 'help documentation openapi curl'],
 ];

@@ -56,6 +56,8 @@ const SENTENCES: Record<string, Say> = {
   'token.create': (of) => `created the token ${of('label') ? `“${of('label')}”` : of('token')}`,
   'token.revoke': (of) => `revoked the token ${of('token')}`,
   'token.limit': (of) => `changed the limit of the token ${of('token')}`,
+  'letters.change': (of) =>
+    `turned letters ${of('enabled') === 'true' ? 'on' : 'off'}: ${of('kind').replaceAll('_', ' ')}`,
   'session.create': (of) => `signed in with ${of('browser')}`,
   'session.end': (of) => (of('browser') ? `signed out of ${of('browser')}` : 'signed out everywhere'),
   'usage.limit': (of) =>

@@ -55,6 +55,11 @@ fn all() -> Vec<Notice> {
         Notice::BandwidthReached { percent: 100, plan: plan.clone(), month, limit_bytes: 100 * GB, is_shared: false },
         Notice::CreditReached { percent: 80, plan: plan.clone(), month, limit: Cents(100), is_shared: false },
         Notice::CreditReached { percent: 100, plan, month, limit: Cents(100), is_shared: false },
+        Notice::DeploymentFailed {
+            project: "engine".parse().unwrap(),
+            commit: "0123456789abcdef0123456789abcdef01234567".parse().unwrap(),
+            reason: "the archive has no files.".to_owned(),
+        },
         Notice::DomainTrouble { domain: domain.clone(), message: "CAA forbids it.".to_owned() },
         Notice::DomainMoved { domain, project: "engine".parse().unwrap() },
         Notice::TokenCreated { label: label.clone(), token_kind: TokenKind::Ai },
@@ -87,6 +92,12 @@ fn letters_say_what_happened_what_it_means_and_what_to_do() {
         &["100% of the bandwidth of November 2026 is used", "more slowly, until 1 December 2026 (UTC)", "100 GB"],
         &["80% of the AI credit of November 2026 is used", "Nothing changes yet", "€1.00", "svc billing plans"],
         &["100% of the AI credit of November 2026 is used", "refuses further completions until 1 December 2026 (UTC)"],
+        &[
+            "A push to engine was not deployed",
+            "The archive has no files.",
+            "0123456789abcdef",
+            "serves what it served before",
+        ],
         &["www.example.com needs your attention", "CAA forbids it.", "svc domains doctor www.example.com"],
         &[
             "www.example.com is no longer attached to engine",
@@ -122,7 +133,8 @@ fn letters_of_an_organization_name_it() {
         let RenderedLetter { text, .. } = rendered(&notice, &row(account(), Some("acme")));
         if matches!(
             notice,
-            Notice::DomainTrouble { .. }
+            Notice::DeploymentFailed { .. }
+                | Notice::DomainTrouble { .. }
                 | Notice::DomainMoved { .. }
                 | Notice::SweepStopped { .. }
                 | Notice::ChangesLost { .. }
@@ -146,6 +158,11 @@ fn what_people_have_chosen_stays_text() {
         Notice::TokenCreated { label: label.clone(), token_kind: TokenKind::Cli },
         Notice::TokenRevoked { label, token_kind: TokenKind::Cli },
         Notice::DomainTrouble { domain: "a.example".parse().unwrap(), message: hostile.to_owned() },
+        Notice::DeploymentFailed {
+            project: "engine".parse().unwrap(),
+            commit: "0123456789abcdef0123456789abcdef01234567".parse().unwrap(),
+            reason: hostile.to_owned(),
+        },
     ] {
         let RenderedLetter { subject, text, html } = rendered(&notice, &user);
         assert!(text.contains(hostile), "{text}");
