@@ -1,8 +1,8 @@
 //! Clients that disconnect: the provider's answer is read to its end, and metered.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::{Gateway, create_key, deaf_port, request, served_by};
@@ -51,8 +51,16 @@ fn ask(
     client: &reqwest::Client,
     stream: bool,
 ) -> impl Future<Output = reqwest::Result<reqwest::Response>> + Send + use<> {
+    ask_for(gateway, client, &json!({ "stream": stream }))
+}
+
+fn ask_for(
+    gateway: &Gateway,
+    client: &reqwest::Client,
+    fields: &Value,
+) -> impl Future<Output = reqwest::Result<reqwest::Response>> + Send + use<> {
     let url = gateway.world.edge().address(&gateway.url("/v1/chat/completions"));
-    client.post(url).bearer_auth(&gateway.key).json(&request(&json!({ "stream": stream }))).send()
+    client.post(url).bearer_auth(&gateway.key).json(&request(fields)).send()
 }
 
 #[tokio::test]
@@ -143,27 +151,37 @@ impl Gateway {
 }
 
 #[tokio::test]
-async fn an_answer_that_nobody_reads_is_charged_by_how_long_the_provider_worked_on_it() {
+async fn answers_that_nobody_reads_are_charged_for_the_most_that_they_may_use() {
     let (gateway, _) = without_a_place(false, Script::completion().held_after(0)).await;
-    let client = gateway.world.edge().another_browser(false);
-    gateway.provider.next(Script::completion().held_after(0));
-    let (asked, start) = (gateway.provider.asked().len(), Instant::now());
-    let asking = tokio::spawn(ask(&gateway, &client, false));
-    eventually(BACKGROUND, "the provider is asked", async || gateway.provider.asked().len() > asked).await;
-    let worked = Instant::now();
-    eventually(BACKGROUND, "it works", async || worked.elapsed() >= Duration::from_millis(200)).await;
-    asking.abort();
-    drop((asking.await, client));
-    eventually(BACKGROUND, "it is charged", async || {
-        gateway.world.sql_number("SELECT count(*) FROM ai_usage").await == 1
-    })
-    .await;
-    // Some 100 tokens a second.
-    let most = i64::try_from(start.elapsed().as_millis()).unwrap() / 10;
-    let charged = "SELECT string_agg(certainty || ' ' || (prompt_tokens BETWEEN 1 AND 60), ',') FROM ai_usage";
-    assert_eq!(gateway.world.sql_text(charged).await, "1 true");
-    let tokens = gateway.world.sql_number("SELECT completion_tokens FROM ai_usage").await;
-    assert!((20..=most).contains(&tokens), "{tokens} of {most}");
+    // Before the head of the answer, with and without a stream, and after the first words.
+    for (number, (stream, heard)) in [(false, false), (true, false), (true, true)].into_iter().enumerate() {
+        let client = gateway.world.edge().another_browser(false);
+        let held_after = if heard { 4 } else { 0 };
+        let script = if stream { Script::usual_stream(12) } else { Script::completion() };
+        gateway.provider.next(script.held_after(held_after));
+        let asked = gateway.provider.asked().len();
+        let asking = ask_for(&gateway, &client, &json!({ "stream": stream, "max_tokens": 700 }));
+        if heard {
+            asking.await.unwrap().chunk().await.unwrap().expect("a first chunk");
+        } else {
+            let asking = tokio::spawn(asking);
+            eventually(BACKGROUND, "the provider is asked", async || gateway.provider.asked().len() > asked).await;
+            asking.abort();
+            let _ = asking.await;
+        }
+        drop(client);
+        let charged = "SELECT count(*) FROM ai_usage
+            WHERE certainty = 1 AND completion_tokens = 700 AND prompt_tokens BETWEEN 1 AND 60";
+        let count = i64::try_from(number).unwrap() + 1;
+        eventually(BACKGROUND, "it is charged", async || {
+            assert_eq!(
+                gateway.world.sql_number("SELECT count(*) FROM ai_usage WHERE completion_tokens <> 700").await,
+                0
+            );
+            gateway.world.sql_number(charged).await == count
+        })
+        .await;
+    }
     gateway.end_all().await;
 }
 

@@ -57,6 +57,14 @@ impl AnswerFrames {
         }
     }
 
+    /// Returns the most that a stream may use that is not read on, or its usage if all of it was reported.
+    pub fn usage_at_most(&self) -> TokenUsage {
+        match self {
+            Self::Chat(frames) => frames.usage_at_most(),
+            Self::Native(frames) => frames.usage_at_most(),
+        }
+    }
+
     /// Returns whether there were any words of the model or a usage report.
     pub fn has_content(&self) -> bool {
         match self {

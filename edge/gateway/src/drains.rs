@@ -12,7 +12,7 @@ use std::{
 
 use domain::PayingAccount;
 use edge_metrics as metrics;
-use fairness::{TurnBounds, TurnQueue};
+use fairness::{TurnBounds, TurnPermit, TurnQueue};
 use http::Response;
 use http_types::pinned;
 use meter::{ChargeFlag, Reservation};
@@ -52,26 +52,22 @@ impl DrainTasks {
         }))
     }
 
-    /// Runs `work`, which reads a stream of `account`, in the background for up to [`limits::DRAIN_WAIT`]. Above
-    /// [`limits::ACCOUNT_DRAINS`] tasks of the account, or [`limits::DRAINS`] in total, `work` is dropped instead.
-    /// Either way, dropping `work` must settle what it holds.
-    pub(super) fn spawn<W>(&self, account: &PayingAccount, work: W)
-    where
-        W: Future + Send + 'static,
-        W::Output: Send,
-    {
-        self.spawn_within(limits::DRAIN_WAIT, account, work);
+    /// Takes a place for reading an answer of `account`. There is none above [`limits::ACCOUNT_DRAINS`] tasks of the
+    /// account, less when many are taken, or above [`limits::DRAINS`] in total: nobody learns the answer's usage then,
+    /// and it has to be charged with the most that it may have used.
+    pub(super) fn try_place(&self, account: &PayingAccount) -> Option<TurnPermit<PayingAccount>> {
+        let place = self.0.places.try_take(account);
+        place.inspect_err(|_| metrics::drain_refused("answer")).ok()
     }
 
-    fn spawn_within<W>(&self, wait: Duration, account: &PayingAccount, work: W)
+    /// Runs `work`, which reads a stream, in the background for up to [`limits::DRAIN_WAIT`]. Dropping `work` must
+    /// settle what it holds.
+    pub(super) fn spawn<W>(&self, place: TurnPermit<PayingAccount>, work: W)
     where
         W: Future + Send + 'static,
         W::Output: Send,
     {
-        match self.0.places.try_take(account) {
-            Ok(place) => self.run(place, wait, work),
-            Err(_) => metrics::drain_refused("answer"),
-        }
+        self.run(place, limits::DRAIN_WAIT, work);
     }
 
     /// Runs `work`, which waits for the end of an answer to reuse its connection, in the background. Above
@@ -114,11 +110,22 @@ impl DrainTasks {
 
 /// A flag for whether the client of an exchange has disconnected.
 #[derive(Clone, Default)]
-pub(super) struct DisconnectFlag(Arc<AtomicBool>);
+pub(super) struct DisconnectFlag(Arc<DisconnectState>);
+
+#[derive(Default)]
+struct DisconnectState {
+    is_set: AtomicBool,
+    is_unread: AtomicBool,
+}
 
 impl DisconnectFlag {
     pub(super) fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.is_set.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether, in addition, there was no place to read the answer to its end.
+    pub(super) fn is_unread(&self) -> bool {
+        self.0.is_unread.load(Ordering::Relaxed)
     }
 }
 
@@ -207,9 +214,16 @@ impl<T: Send + 'static> Future for DrainOnDrop<T> {
 impl<T: Send + 'static> Drop for DrainOnDrop<T> {
     fn drop(&mut self) {
         if let Some(work) = self.work.take() {
-            self.caller.disconnected.0.store(true, Ordering::Relaxed);
-            // The usage of a non-streaming answer is known only at its end.
-            self.drains.spawn_within(self.longest, &self.account, work);
+            let state = &self.caller.disconnected.0;
+            state.is_set.store(true, Ordering::Relaxed);
+            match self.drains.try_place(&self.account) {
+                // The usage of a non-streaming answer is known only at its end.
+                Some(place) => self.drains.run(place, self.longest, work),
+                None => {
+                    state.is_unread.store(true, Ordering::Relaxed);
+                    drop(work);
+                }
+            }
         }
     }
 }
@@ -244,7 +258,7 @@ mod tests {
                 ended.store(true, Ordering::Relaxed);
             }
         };
-        drains.spawn(&account("1a"), long());
+        drains.spawn(drains.try_place(&account("1a")).unwrap(), long());
         drop(DrainOnDrop::new(drains, account("1a"), limits::EXCHANGE, |_| long()));
         tasks.close();
         let start = tokio::time::Instant::now();
@@ -254,22 +268,36 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn shares_of_the_places_shrink_as_they_fill() {
+        let drains = DrainTasks::new(TaskTracker::new());
+        let take = |number: usize| drains.try_place(&account(&format!("{number:02}")));
+        let held: Vec<_> = (0..60).flat_map(|number| std::iter::from_fn(move || take(number))).collect();
+        assert!(held.len() < limits::DRAINS, "{}", held.len());
+        assert!(take(60).is_some(), "the accounts before it have left a place");
+    }
+
+    #[tokio::test]
     async fn one_account_does_not_take_every_place() {
         let tasks = TaskTracker::new();
         let drains = DrainTasks::new(tasks.clone());
         let (adas, bobs, ends) = (Arc::new(()), Arc::new(()), Arc::new(()));
+        let spawn = |name: &str, under_way: &Arc<()>| {
+            if let Some(place) = drains.try_place(&account(name)) {
+                drains.spawn(place, endless(under_way));
+            }
+        };
         for _ in 0..limits::DRAINS {
-            drains.spawn(&account("1a"), endless(&adas));
+            spawn("1a", &adas);
         }
         assert_eq!(Arc::strong_count(&adas) - 1, limits::ACCOUNT_DRAINS);
-        drains.spawn(&account("1b"), endless(&bobs));
+        spawn("1b", &bobs);
         assert_eq!(Arc::strong_count(&bobs) - 1, 1);
         // Connection ends take no answer slots, and vice versa.
         for _ in 0..=limits::ENDS {
             drains.spawn_end(endless(&ends));
         }
         assert_eq!(Arc::strong_count(&ends) - 1, limits::ENDS);
-        drains.spawn(&account("1b"), endless(&bobs));
+        spawn("1b", &bobs);
         assert_eq!(Arc::strong_count(&bobs) - 1, 2);
         drains.cancel();
         tasks.close();

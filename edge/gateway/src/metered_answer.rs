@@ -19,7 +19,8 @@ use super::{drains::DisconnectFlag, metered_frames::MeteredFrames};
 /// An answer, as far as it was read, with its reservation.
 ///
 /// If it is dropped early because the client left, and the provider received the request, it is settled by an estimate:
-/// from what was read, or from how long the provider worked on what was not.
+/// from what was read, or from how long the provider worked on what was not. If there was no place to read it to its
+/// end, it is settled by the most that it may have used.
 pub(super) struct MeteredAnswer {
     pub(super) read: BytesMut,
     /// `None` once settled, released or handed over.
@@ -169,8 +170,13 @@ impl MeteredAnswer {
 
 impl Drop for MeteredAnswer {
     fn drop(&mut self) {
-        // A stream that has not begun has no content yet.
-        let worked = if self.is_stream { Duration::ZERO } else { self.time_worked() };
-        self.settle_or(self.expected.estimate_unread(worked), Ending::ClientGone);
+        let unread = if self.disconnected.is_unread() {
+            self.expected.estimate_at_most()
+        } else {
+            // A stream that has not begun has no content yet.
+            let worked = if self.is_stream { Duration::ZERO } else { self.time_worked() };
+            self.expected.estimate_unread(worked)
+        };
+        self.settle_or(unread, Ending::ClientGone);
     }
 }

@@ -89,10 +89,21 @@ impl MeteredFrames {
             reservation.settle(self.frames.usage_so_far(), ending);
         }
     }
+
+    /// Settles a stream whose client left and that nobody reads on, by the most that it may have used: the provider may
+    /// write, and charge for, all of it.
+    pub(super) fn settle_unread(&mut self) {
+        if let Some(reservation) = self.reservation.take() {
+            reservation.settle(self.frames.usage_at_most(), Ending::ClientGone);
+        }
+    }
 }
 
 impl Drop for MeteredFrames {
     fn drop(&mut self) {
+        if self.disconnected.is_unread() {
+            self.settle_unread();
+        }
         self.settle_so_far(Ending::ClientGone);
         self.frames.report_left_out(&self.request_id);
     }

@@ -113,14 +113,14 @@ impl StreamBody {
 
 impl Drop for StreamBody {
     fn drop(&mut self) {
-        let StreamState::Relaying(relay) = std::mem::replace(&mut self.state, StreamState::Ended) else { return };
+        let StreamState::Relaying(mut relay) = std::mem::replace(&mut self.state, StreamState::Ended) else { return };
         match self.first.take() {
             Some(StreamStep::Done(_)) => relay.finish(&self.drains),
             Some(StreamStep::Failed(..)) => {}
-            Some(StreamStep::Bytes(_)) | None => {
-                let account = relay.turn.key().clone();
-                self.drains.spawn(&account, relay.drain(self.drains.clone()));
-            }
+            Some(StreamStep::Bytes(_)) | None => match self.drains.try_place(relay.turn.key()) {
+                Some(place) => self.drains.spawn(place, relay.drain(self.drains.clone())),
+                None => relay.metered.settle_unread(),
+            },
         }
     }
 }

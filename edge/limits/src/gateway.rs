@@ -63,7 +63,8 @@ pub const BUSY_RETRY: Duration = Duration::from_secs(1);
 pub const RESTART_RETRY: Duration = Duration::from_secs(1);
 /// The `Retry-After` of a request whose key could not be looked up.
 pub const KEYS_RETRY: Duration = Duration::from_secs(1);
-/// Completions concurrently read to their end after their clients disconnected; others are settled by estimate.
+/// Completions concurrently read to their end after their clients disconnected; others are charged for the most that they
+/// may have used.
 pub const DRAINS: usize = 1_000;
 /// [`DRAINS`] of one account.
 pub const ACCOUNT_DRAINS: usize = 32;

@@ -57,6 +57,11 @@ impl ExpectedUsage {
         TokenUsage { prompt: reported.prompt, kinds, is_contradictory: reported.is_contradictory, ..estimate }
     }
 
+    /// Estimates the usage of an answer with as many tokens as the request allows.
+    pub fn estimate_at_most(&self) -> TokenUsage {
+        self.estimate(self.completion)
+    }
+
     /// Estimates the usage of an answer that was not read, from how long the provider worked on it.
     pub fn estimate_unread(&self, worked: Duration) -> TokenUsage {
         let tokens = worked.as_millis().saturating_mul(limits::TOKENS_PER_SECOND.into()) / 1_000;

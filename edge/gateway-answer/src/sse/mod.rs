@@ -164,6 +164,12 @@ impl ChatFrames {
         TokenUsage { is_estimated: usage.is_estimated || !self.is_usage_final, ..usage }
     }
 
+    /// Returns the most that a stream may use that is not read on, or its usage if all of it was reported.
+    pub fn usage_at_most(&self) -> TokenUsage {
+        let usage = self.usage_so_far();
+        if usage.is_estimated { self.expected.estimate_with_prompt(&usage, self.expected.completion) } else { usage }
+    }
+
     /// Returns how the most recently ended choice ended; [`Ending::Stop`] if none has stated it.
     pub fn ending(&self) -> Ending {
         self.ending.unwrap_or(Ending::Stop)

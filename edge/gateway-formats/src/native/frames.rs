@@ -69,6 +69,12 @@ impl NativeFrames {
         TokenUsage { completion: usage.completion.max(words), is_estimated: true, ..usage }
     }
 
+    /// Returns the most that a stream may use that is not read on, or its usage if all of it was reported.
+    pub(crate) fn usage_at_most(&self) -> TokenUsage {
+        let usage = self.usage_so_far();
+        if self.is_complete { usage } else { self.expected.estimate_with_prompt(&usage, self.expected.completion) }
+    }
+
     pub(crate) fn ending(&self) -> Ending {
         self.ending.unwrap_or(Ending::Stop)
     }
