@@ -246,31 +246,34 @@ async fn accounts_take_turns_at_a_providers_rate_limit() {
             answers.spawn(async move { request.await.status.as_u16() });
         }
     };
-    let waiting = async |count: usize| {
+    let waiting = async |count: usize, refused: usize| {
         eventually(BACKGROUND, &format!("{count} wait"), async || {
             let paced = Page::of(metrics).await.sum("svc_gateway_paced");
-            format!("{paced:.0}").parse::<usize>().unwrap() + gateway.provider.asked().len() > count
+            format!("{paced:.0}").parse::<usize>().unwrap() + gateway.provider.asked().len() >= count + refused
         })
         .await;
     };
-    gateway.provider.next(Script::answer(429, &[("retry-after", "6")], SECRET.as_bytes()));
-    ask(0, 1);
-    waiting(1).await;
+    // Two accounts are refused: the limit is the provider's.
+    for account in 0..2 {
+        gateway.provider.next(Script::answer(429, &[("retry-after", "8")], SECRET.as_bytes()));
+        ask(account, 1);
+        waiting(account + 1, account + 1).await;
+    }
     gateway.provider.allow_per_second(20);
     ask(0, GREEDY);
-    waiting(1 + GREEDY).await;
+    waiting(2 + GREEDY, 2).await;
     for account in 1..keys.len() {
         ask(account, EACH);
     }
-    let all = 1 + GREEDY + 9 * EACH;
-    waiting(all).await;
+    let all = 2 + GREEDY + 9 * EACH;
+    waiting(all, 2).await;
     let before = gateway.provider.asked().len();
     while let Some(status) = answers.join_next().await {
         assert_eq!(status.unwrap(), 200, "nobody is refused who can be served in time");
     }
     let asked = gateway.provider.asked();
-    // And the one that was refused.
-    assert_eq!(asked.len(), all + 1);
+    // And the two that were refused.
+    assert_eq!(asked.len(), all + 2);
     let accounts: Vec<usize> =
         asked[before..].iter().map(|asked| asked.body()["user"].as_str().unwrap().parse().unwrap()).collect();
     let last = accounts.iter().rposition(|account| *account != 0).expect("the others have waited");
@@ -281,6 +284,24 @@ async fn accounts_take_turns_at_a_providers_rate_limit() {
         gateway.world.sql_number(rows).await == i64::try_from(all).unwrap()
     })
     .await;
+}
+
+#[tokio::test]
+async fn an_account_that_is_refused_makes_nobody_else_wait() {
+    let gateway = Gateway::start().await;
+    let other = create_key(&gateway.world.user("bob").await).await;
+    gateway.provider.next(Script::answer(429, &[("retry-after", "45")], SECRET.as_bytes()));
+    gateway.complete(&json!({})).await.assert_openai_error(503, "upstream_overloaded");
+    let ask = |key: &str| {
+        let body = super::request(&json!({})).to_string();
+        let request = gateway.world.edge().post(&gateway.url("/v1/chat/completions")).bearer(key);
+        request.header("content-type", "application/json").body(body)
+    };
+    for _ in 0..3 {
+        assert_eq!(ask(&other).await.status, 200);
+    }
+    assert_eq!(ask(&gateway.key).await.status, 503, "its own requests wait");
+    assert_eq!(gateway.provider.asked().len(), 4);
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ pub(crate) enum Payer {
 use Payer::{Account, Client, Connection, Nobody};
 
 /// Every limit on concurrent use, in file order: where it is created, what it limits, and who pays.
-pub(crate) const PAYERS: [(&str, &str, Payer); 28] = [
+pub(crate) const PAYERS: [(&str, &str, Payer); 29] = [
     ("gate/src/lib.rs", "computations of password hashes", Client),
     ("gate/src/lib.rs", "computations of password hashes of an account's sites", Account),
     ("gate/src/org.rs", "look-ups of tickets", Client),
@@ -34,6 +34,7 @@ pub(crate) const PAYERS: [(&str, &str, Payer); 28] = [
     ("gateway/src/resume/mod.rs", "memory for answers that are kept", Account),
     ("gateway/src/resume/store.rs", "memory for answers that are kept", Account),
     ("upstream/src/pace.rs", "requests that wait for a provider's rate", Account),
+    ("upstream/src/pace.rs", "requests that wait for their account's rate at a provider", Account),
     ("http-types/src/pacing.rs", "bytes a second beyond a plan's bandwidth", Account),
     (
         "listen/src/tcp/seats.rs",

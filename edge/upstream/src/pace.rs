@@ -1,16 +1,21 @@
 //! Paces the requests for a model at a provider that reports a reached rate limit.
 //!
-//! As long as the provider refuses nothing, requests pass without a lock. After a refusal (429), requests wait in a
-//! queue in which accounts take turns: an account that sends many waits longer than one that sends few. They pass one
-//! by one, after the time that the provider named, at a rate that rises while the provider accepts them and is halved
-//! when it refuses. Once it has refused nothing for [`limits::PACE_CALM`] and the queue is empty, all pass again.
+//! As long as the provider refuses nothing, requests pass without a lock. After a refusal (429), the requests of the
+//! account that was refused wait, after the time that the provider named: they pass one by one, at a rate that rises
+//! while the provider accepts them and is halved when it refuses. Once the provider has refused none of them for
+//! [`limits::PACE_CALM`] and none waits, all pass again.
 //!
-//! Each edge has its own queue. Several edges find their rates together, as each is slowed down by its own refusals.
+//! One account's requests may be refused for what they are, so they slow down nobody else. When the provider refuses two
+//! payers within [`limits::PACE_CALM`], all requests for the model wait in a queue in which accounts take turns, at a
+//! common rate: an account that sends many waits longer than one that sends few.
+//!
+//! Each edge has its own queues. Several edges find their rates together, as each is slowed down by its own refusals.
 
 use std::{
+    collections::HashMap,
     sync::{
         Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
@@ -22,18 +27,36 @@ use tokio::time::{Instant, sleep_until};
 
 /// The pace of one model at one provider.
 pub struct ProviderPace {
-    /// Whether requests wait for their turn.
+    /// Whether any requests wait for their turn.
     is_limited: AtomicBool,
-    waiting: AtomicUsize,
-    /// The turn to pass, held by one request at a time.
+    /// The turn to pass at the common rate, held by one request at a time.
     turn: TurnQueue<PayingAccount>,
-    state: Mutex<PaceState>,
+    /// The turns to pass at an account's own rate, held by one request of each account at a time.
+    own_turns: TurnQueue<PayingAccount>,
+    table: Mutex<PaceTable>,
+}
+
+struct PaceTable {
+    /// The rate of all requests, once the provider has refused two payers.
+    all: Option<PaceState>,
+    /// By person, or by account if that is unknown.
+    payers: HashMap<String, PayerPace>,
+    next_cleanup: Instant,
+}
+
+#[derive(Default)]
+struct PayerPace {
+    /// The payer's own rate, since the provider refused one of its requests.
+    own: Option<PaceState>,
+    waiting: usize,
 }
 
 struct PaceState {
     next: Instant,
     gap: Duration,
-    refused: Option<Instant>,
+    refused: Instant,
+    /// The time that the provider named with its last refusal.
+    retry_after: Duration,
 }
 
 /// The request cannot be sent in time.
@@ -43,223 +66,235 @@ pub struct PaceError {
     pub retry_after: Duration,
 }
 
+/// What a request has to wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PaceStep {
+    Passed,
+    /// Its payer's own rate.
+    AfterOwn(Instant),
+    /// The common rate, and its turn if it has none.
+    AfterAll(Instant),
+}
+
 impl Default for ProviderPace {
     /// Creates a pace at which no request waits, until the provider refuses one.
     fn default() -> Self {
+        let table = PaceTable { all: None, payers: HashMap::new(), next_cleanup: Instant::now() };
         Self {
             is_limited: AtomicBool::new(false),
-            waiting: AtomicUsize::new(0),
             turn: TurnQueue::new(TurnBounds {
                 total: 1,
                 share: 1,
                 waiting: limits::PACED,
                 waiting_share: limits::ACCOUNT_PACED,
             }),
-            state: Mutex::new(PaceState { next: Instant::now(), gap: limits::PACE_FIRST_GAP, refused: None }),
+            own_turns: TurnQueue::new(TurnBounds {
+                total: limits::PACED,
+                share: 1,
+                waiting: limits::PACED,
+                waiting_share: limits::ACCOUNT_PACED,
+            }),
+            table: Mutex::new(table),
         }
     }
 }
 
 impl ProviderPace {
-    /// Returns whether requests wait for their turn, because the provider has refused one.
-    pub fn is_limited(&self) -> bool {
-        self.is_limited.load(Ordering::Relaxed)
+    /// Returns whether requests of `account` wait for their turn, because the provider has refused some.
+    pub fn is_limited(&self, account: &PayingAccount) -> bool {
+        self.is_limited.load(Ordering::Relaxed) && {
+            let table = self.table();
+            table.all.is_some() || table.own(account).is_some()
+        }
     }
 
-    /// Passes a request if it need not wait. Returns whether it passes.
-    pub fn try_pass(&self) -> bool {
-        if !self.is_limited() {
+    /// Passes a request of `account` if it need not wait. Returns whether it passes.
+    pub fn try_pass(&self, account: &PayingAccount) -> bool {
+        if !self.is_limited.load(Ordering::Relaxed) {
             return true;
         }
-        self.waiting.load(Ordering::Relaxed) == 0 && self.pass()
+        let mut table = self.table();
+        let is_in_line = table.payers.get(account.person_or_account()).is_some_and(|payer| payer.waiting > 0)
+            || (table.all.is_some() && self.turn.in_use() > 0);
+        !is_in_line && table.step(account, true) == PaceStep::Passed
     }
 
     /// Waits until a request of `account` passes. Fails if that would be after `deadline`, or too many requests wait.
     pub async fn wait(&self, account: &PayingAccount, deadline: Instant) -> Result<(), PaceError> {
+        let too_late = || self.table().too_late(account);
         // Checked before queueing: a request that cannot pass in time must not hold up others.
-        self.next_before(deadline)?;
-        let _waiting = WaitingGuard::new(&self.waiting);
-        let patience = deadline.saturating_duration_since(Instant::now());
-        let Ok(_turn) = self.turn.take(account, patience).await else { return Err(self.too_late()) };
+        if self.table().next(account) > deadline {
+            return Err(too_late());
+        }
+        let _waiting = WaitingGuard::new(self, account);
+        let patience = || deadline.saturating_duration_since(Instant::now());
+        let Ok(_own) = self.own_turns.take(account, patience()).await else { return Err(too_late()) };
+        let mut turn = None;
         loop {
-            let next = self.next_before(deadline)?;
-            if self.pass() {
-                return Ok(());
+            let step = self.table().step(account, turn.is_some());
+            let until = match step {
+                PaceStep::Passed => return Ok(()),
+                PaceStep::AfterOwn(until) => {
+                    // The others must not wait for this payer's rate.
+                    turn = None;
+                    until
+                }
+                PaceStep::AfterAll(until) => until,
+            };
+            if until > deadline {
+                return Err(too_late());
             }
-            sleep_until(next).await;
-        }
-    }
-
-    /// Passes the next request if it is due.
-    fn pass(&self) -> bool {
-        let mut state = self.state();
-        let now = Instant::now();
-        let passes = state.next <= now;
-        if passes {
-            state.next = now + state.gap;
-        }
-        passes
-    }
-
-    /// Returns when the next request may pass, if that is before `deadline`.
-    fn next_before(&self, deadline: Instant) -> Result<Instant, PaceError> {
-        let next = self.state().next;
-        if next > deadline { Err(self.too_late()) } else { Ok(next) }
-    }
-
-    fn too_late(&self) -> PaceError {
-        let until = self.state().next.saturating_duration_since(Instant::now());
-        PaceError { retry_after: until.max(limits::OVERLOAD_RETRY) }
-    }
-
-    /// Records that the provider refused a request sent at `sent`, and accepts the next after `retry_after` if given.
-    pub fn record_refused(&self, sent: Instant, retry_after: Option<Duration>) {
-        let now = Instant::now();
-        let mut state = self.state();
-        // Requests sent before the last refusal say nothing about the rate since then.
-        let is_new = state.refused.is_none_or(|refused| sent > refused);
-        if is_new {
-            if self.is_limited() {
-                state.gap = (state.gap * 2).min(limits::PACE_LONGEST_GAP);
+            if matches!(step, PaceStep::AfterAll(_)) && turn.is_none() {
+                let Ok(taken) = self.turn.take(account, patience()).await else { return Err(too_late()) };
+                turn = Some(taken);
+            } else {
+                sleep_until(until).await;
             }
-            state.refused = Some(now);
         }
-        state.next = state.next.max(now + retry_after.unwrap_or(limits::PACE_PAUSE));
+    }
+
+    /// Records that the provider refused a request of `account` sent at `sent`, and accepts the next after
+    /// `retry_after` if given.
+    pub fn record_refused(&self, account: &PayingAccount, sent: Instant, retry_after: Option<Duration>) {
+        let (now, retry_after) = (Instant::now(), retry_after.unwrap_or(limits::PACE_PAUSE));
+        let mut table = self.table();
+        let payer = account.person_or_account();
+        PaceState::refuse(&mut table.payers.entry(payer.to_owned()).or_default().own, now, sent, retry_after);
+        let others =
+            table.payers.iter().filter(|(other, _)| *other != payer).filter_map(|(_, other)| other.own.as_ref());
+        let of_others = others.filter(|own| !own.is_calm(now)).map(|own| own.retry_after).max();
+        if let Some(of_others) = of_others {
+            // A time that only one payer was given is its own.
+            PaceState::refuse(&mut table.all, now, sent, retry_after.min(of_others));
+        }
         self.is_limited.store(true, Ordering::Relaxed);
     }
 
-    /// Records that the provider accepted a request.
-    pub fn record_accepted(&self) {
-        if !self.is_limited() {
+    /// Records that the provider accepted a request of `account`.
+    pub fn record_accepted(&self, account: &PayingAccount) {
+        if !self.is_limited.load(Ordering::Relaxed) {
             return;
         }
-        let mut state = self.state();
-        let gap = state.gap.as_secs_f64();
-        // Each second, the rate rises by one request per second plus a quarter of itself.
-        let faster = 1.0 / (1.0 / gap + gap + limits::PACE_GROWTH);
-        state.gap = Duration::from_secs_f64(faster).max(limits::PACE_SHORTEST_GAP);
-        let is_calm = state.refused.is_none_or(|refused| refused.elapsed() >= limits::PACE_CALM);
-        if is_calm && self.waiting.load(Ordering::Relaxed) == 0 {
-            (state.gap, state.refused) = (limits::PACE_FIRST_GAP, None);
-            self.is_limited.store(false, Ordering::Relaxed);
+        let (mut table, now) = (self.table(), Instant::now());
+        if let Some(own) = table.payers.get_mut(account.person_or_account()).and_then(|payer| payer.own.as_mut()) {
+            own.accept();
         }
+        if let Some(all) = &mut table.all {
+            all.accept();
+            if all.is_calm(now) && self.turn.in_use() == 0 {
+                table.all = None;
+            }
+        }
+        table.clean_up(now);
+        self.is_limited.store(table.all.is_some() || !table.payers.is_empty(), Ordering::Relaxed);
     }
 
-    fn state(&self) -> MutexGuard<'_, PaceState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn table(&self) -> MutexGuard<'_, PaceTable> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-struct WaitingGuard<'p>(&'p AtomicUsize);
+impl PaceTable {
+    fn own(&self, account: &PayingAccount) -> Option<&PaceState> {
+        self.payers.get(account.person_or_account())?.own.as_ref()
+    }
+
+    /// Passes a request if it is due. Without its turn, it passes only if there is no common rate.
+    fn step(&mut self, account: &PayingAccount, has_turn: bool) -> PaceStep {
+        let now = Instant::now();
+        let mut own = self.payers.get_mut(account.person_or_account()).and_then(|payer| payer.own.as_mut());
+        if let Some(own) = own.as_ref().filter(|own| own.next > now) {
+            return PaceStep::AfterOwn(own.next);
+        }
+        if let Some(all) = self.all.as_ref().filter(|all| !has_turn || all.next > now) {
+            return PaceStep::AfterAll(all.next);
+        }
+        for state in own.iter_mut().map(|own| &mut **own).chain(&mut self.all) {
+            state.next = now + state.gap;
+        }
+        PaceStep::Passed
+    }
+
+    /// Returns when the next request of `account` may pass, as far as that is known.
+    fn next(&self, account: &PayingAccount) -> Instant {
+        let known = self.own(account).into_iter().chain(&self.all).map(|state| state.next);
+        known.max().unwrap_or_else(Instant::now)
+    }
+
+    fn too_late(&self, account: &PayingAccount) -> PaceError {
+        let until = self.next(account).saturating_duration_since(Instant::now());
+        PaceError { retry_after: until.max(limits::OVERLOAD_RETRY) }
+    }
+
+    /// Forgets payers that the provider has refused nothing for a while.
+    fn clean_up(&mut self, now: Instant) {
+        if now < self.next_cleanup {
+            return;
+        }
+        self.next_cleanup = now + limits::PACE_FIRST_GAP;
+        self.payers.retain(|_, payer| {
+            let is_over = |own: &mut PaceState| payer.waiting == 0 && own.is_calm(now) && own.next <= now;
+            payer.own.take_if(is_over);
+            payer.own.is_some() || payer.waiting > 0
+        });
+    }
+}
+
+impl PaceState {
+    /// Begins a rate in `state`, or halves it, after a refusal of a request sent at `sent`.
+    fn refuse(state: &mut Option<Self>, now: Instant, sent: Instant, retry_after: Duration) {
+        let until = now + retry_after;
+        let Some(known) = state else {
+            *state = Some(Self { next: until, gap: limits::PACE_FIRST_GAP, refused: now, retry_after });
+            return;
+        };
+        // Requests sent before the last refusal say nothing about the rate since then.
+        if sent > known.refused {
+            known.gap = (known.gap * 2).min(limits::PACE_LONGEST_GAP);
+            known.refused = now;
+        }
+        known.next = known.next.max(until);
+        known.retry_after = retry_after;
+    }
+
+    fn accept(&mut self) {
+        let gap = self.gap.as_secs_f64();
+        // Each second, the rate rises by one request per second plus a quarter of itself.
+        let faster = 1.0 / (1.0 / gap + gap + limits::PACE_GROWTH);
+        self.gap = Duration::from_secs_f64(faster).max(limits::PACE_SHORTEST_GAP);
+    }
+
+    fn is_calm(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.refused) >= limits::PACE_CALM
+    }
+}
+
+struct WaitingGuard<'p> {
+    pace: &'p ProviderPace,
+    account: &'p PayingAccount,
+}
 
 impl<'p> WaitingGuard<'p> {
-    fn new(count: &'p AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
+    fn new(pace: &'p ProviderPace, account: &'p PayingAccount) -> Self {
+        pace.table().payers.entry(account.person_or_account().to_owned()).or_default().waiting += 1;
         metrics::paced().increment(1);
-        Self(count)
+        Self { pace, account }
     }
 }
 
 impl Drop for WaitingGuard<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        let mut table = self.pace.table();
+        let payer = self.account.person_or_account();
+        if let Some(of_payer) = table.payers.get_mut(payer) {
+            of_payer.waiting -= 1;
+            if of_payer.waiting == 0 && of_payer.own.is_none() {
+                table.payers.remove(payer);
+            }
+        }
         metrics::paced().decrement(1);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use super::*;
-
-    fn account(name: char) -> PayingAccount {
-        format!("usr_0000000000000000000{name}").parse::<domain::UserId>().unwrap().into()
-    }
-
-    fn soon() -> Instant {
-        Instant::now() + Duration::from_secs(30)
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn accounts_take_turns_once_the_provider_has_refused() {
-        let pace = Arc::new(ProviderPace::default());
-        assert!(!pace.is_limited());
-        pace.record_refused(Instant::now(), Some(Duration::from_secs(2)));
-        assert!(pace.is_limited());
-        let (start, order) = (Instant::now(), Arc::new(Mutex::new(Vec::new())));
-        let mut tasks = Vec::new();
-        for name in "aaaabc".chars() {
-            let (pace, order) = (pace.clone(), order.clone());
-            tasks.push(tokio::spawn(async move {
-                pace.wait(&account(name), soon()).await.unwrap();
-                order.lock().unwrap().push((name, start.elapsed()));
-                pace.record_accepted();
-            }));
-            tokio::task::yield_now().await;
-        }
-        for task in tasks {
-            task.await.unwrap();
-        }
-        let order = order.lock().unwrap().clone();
-        assert_eq!(order.iter().map(|(name, _)| *name).collect::<String>(), "abcaaa");
-        assert!(order[0].1 >= Duration::from_secs(2), "not before the provider's time");
-        assert!(order.is_sorted_by(|one, next| next.1.saturating_sub(one.1) >= limits::PACE_SHORTEST_GAP), "{order:?}");
-        // The limit is lifted when the provider has refused nothing for a while.
-        tokio::time::advance(limits::PACE_CALM).await;
-        pace.record_accepted();
-        assert!(!pace.is_limited());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_request_that_cannot_pass_in_time_does_not_wait() {
-        let pace = ProviderPace::default();
-        pace.record_refused(Instant::now(), Some(Duration::from_mins(1)));
-        let late = pace.wait(&account('a'), soon()).await.unwrap_err();
-        assert!(late.retry_after > Duration::from_secs(50));
-        // A request that waited in vain behind another's turn fails at its deadline.
-        let pace = ProviderPace::default();
-        pace.record_refused(Instant::now(), Some(Duration::from_secs(25)));
-        let (first, second) = (account('a'), account('b'));
-        let deadline = Instant::now() + Duration::from_secs(20);
-        assert!(pace.wait(&first, deadline).await.is_err());
-        let waits = async {
-            let held = pace.turn.take(&first, Duration::from_secs(1)).await.unwrap();
-            assert!(pace.wait(&second, soon()).await.is_err());
-            drop(held);
-        };
-        waits.await;
-        assert_eq!(pace.waiting.load(Ordering::Relaxed), 0);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_rate_rises_with_what_is_taken_and_falls_with_refusals() {
-        let pace = ProviderPace::default();
-        let gap = |pace: &ProviderPace| pace.state().gap;
-        pace.record_refused(Instant::now(), None);
-        assert_eq!(gap(&pace), limits::PACE_FIRST_GAP);
-        // A single refusal counts among several requests in flight.
-        let sent = Instant::now();
-        tokio::time::advance(Duration::from_millis(10)).await;
-        pace.record_refused(sent + Duration::from_millis(5), None);
-        let slower = gap(&pace);
-        assert_eq!(slower, limits::PACE_FIRST_GAP * 2);
-        for _ in 0..10 {
-            pace.record_refused(sent, None);
-        }
-        assert_eq!(gap(&pace), slower);
-        pace.record_accepted();
-        let faster = gap(&pace);
-        assert!(faster < slower && faster > slower / 2, "{faster:?}");
-        for _ in 0..100_000 {
-            pace.record_accepted();
-        }
-        assert_eq!(gap(&pace), limits::PACE_SHORTEST_GAP);
-        for _ in 0..100 {
-            tokio::time::advance(Duration::from_millis(2)).await;
-            pace.record_refused(Instant::now(), None);
-            tokio::time::advance(Duration::from_millis(2)).await;
-        }
-        assert_eq!(gap(&pace), limits::PACE_LONGEST_GAP);
-    }
-}
+mod tests;

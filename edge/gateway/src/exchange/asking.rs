@@ -51,8 +51,8 @@ impl ProviderExchange {
         let (now, upstream) = (Instant::now(), &self.model.upstream);
         let deadlines = AttemptDeadlines { pass: now + upstream.queue, begin: now + upstream.first_byte };
         let mut error = None;
-        if self.model.pace.try_pass() {
-            match self.attempt(request.body.clone(), request.is_stream, &deadlines, metered).await {
+        if self.model.pace.try_pass(account) {
+            match self.attempt(request.body.clone(), request.is_stream, &deadlines, metered, account).await {
                 AttemptOutcome::Ended(asked) => return asked,
                 AttemptOutcome::NotBegun(why) => error = Some(why),
             }
@@ -73,7 +73,7 @@ impl ProviderExchange {
     ) -> ProviderOutcome {
         let ProviderRequest { body, is_stream, fallback } = request;
         if let Some(fallback) = fallback
-            && fallback.model.pace.try_pass()
+            && fallback.model.pace.try_pass(account)
         {
             let first = std::mem::replace(&mut self.model, fallback.model.clone());
             // A provider with only chat completions gets the request in that format.
@@ -82,7 +82,7 @@ impl ProviderExchange {
                 Ok(body) => {
                     metrics::fallback(&self.model.upstream.name);
                     metered.serve_by(&self.model.model);
-                    match self.attempt(body.into(), is_stream, deadlines, metered).await {
+                    match self.attempt(body.into(), is_stream, deadlines, metered, account).await {
                         AttemptOutcome::Ended(asked) => return asked,
                         AttemptOutcome::NotBegun(why) => error = Some(why),
                     }
@@ -93,14 +93,14 @@ impl ProviderExchange {
             self.native = native.or(self.native.take());
             metered.serve_by(&self.model.model);
         }
-        let body = if self.model.pace.is_limited() { body.with_retention() } else { body };
+        let body = if self.model.pace.is_limited(account) { body.with_retention() } else { body };
         // A large body that was sent cannot be sent again, unless a limit was known beforehand.
-        while self.model.pace.is_limited() && body.is_available() {
+        while self.model.pace.is_limited(account) && body.is_available() {
             if let Err(PaceError { retry_after }) = self.model.pace.wait(account, deadlines.pass).await {
                 error = Some(ProviderError::RateLimited { retry_after: Some(retry_after) });
                 break;
             }
-            match self.attempt(body.clone(), is_stream, deadlines, metered).await {
+            match self.attempt(body.clone(), is_stream, deadlines, metered, account).await {
                 AttemptOutcome::Ended(asked) => return asked,
                 AttemptOutcome::NotBegun(why) => error = Some(why),
             }
@@ -118,6 +118,7 @@ impl ProviderExchange {
         is_stream: bool,
         deadlines: &AttemptDeadlines,
         metered: &MeteredAnswer,
+        account: &PayingAccount,
     ) -> AttemptOutcome {
         let upstream = &self.model.upstream;
         let permit = match upstream.circuit.admit() {
@@ -160,7 +161,7 @@ impl ProviderExchange {
         // Answers that are relayed in the provider's own format cannot be converted to the other kind.
         let is_streamed = is_streamed.filter(|is_streamed| self.native.is_none() || *is_streamed == is_stream);
         if answer.status != StatusCode::TOO_MANY_REQUESTS {
-            self.model.pace.record_accepted();
+            self.model.pace.record_accepted(account);
         }
         match (answer.status, is_streamed) {
             (StatusCode::OK, Some(true)) => return AttemptOutcome::Ended(ProviderOutcome::Stream(answer)),
@@ -168,7 +169,7 @@ impl ProviderExchange {
             _ => {}
         }
         // Boxed because it is rare.
-        Box::pin(self.classify_refusal(answer, media_type, sent, metered)).await
+        Box::pin(self.classify_refusal(answer, media_type, sent, metered, account)).await
     }
 
     /// Classifies an answer that is no completion, for a request sent at `sent`.
@@ -178,6 +179,7 @@ impl ProviderExchange {
         media_type: MediaType,
         sent: Instant,
         metered: &MeteredAnswer,
+        account: &PayingAccount,
     ) -> AttemptOutcome {
         let status = answer.status.as_u16();
         metrics::upstream_failed(&self.model.upstream.name, answer.status.as_str().to_owned());
@@ -185,7 +187,7 @@ impl ProviderExchange {
         if let ProviderError::RateLimited { retry_after } = error
             && !self.model.upstream.queue.is_zero()
         {
-            self.model.pace.record_refused(sent, retry_after);
+            self.model.pace.record_refused(account, sent, retry_after);
         }
         if matches!(status, 429 | 503 | 529) {
             AttemptOutcome::without_charge(metered, error)
