@@ -268,6 +268,8 @@ async fn trickles_keep_no_stranger_out() {
         }
     }
     assert!(readers.len() >= 16, "{} downloads are under way", readers.len());
+    let begun: u64 = counted(&world, "download-megabytes").await.into_iter().sum();
+    assert_eq!(begun, 23 * u64::try_from(readers.len()).unwrap(), "those that were refused are not counted");
     let answer = bob.get(&format!("/projects/modest/deployments/{}/archive", wanted.id)).await;
     assert_eq!(answer.status, 200, "{}", answer.text());
     assert_eq!(

@@ -2,8 +2,10 @@
 //! compresses, for as long as its client takes.
 //!
 //! Clients that take their time must not keep strangers out. While an account without a download waits and all permits
-//! are taken, the slowest download of the person with the most is ended; if nobody has two, one whose client takes less
-//! than [`CROWDED_RATE`]. A few accounts can therefore not hold all permits, at whatever pace they read.
+//! are taken, the slowest download of the person with the most is ended. If nobody has two, it is one whose client takes
+//! less than [`CROWDED_RATE`], or else the one that has gone on longest beyond its fair time, which depends on its size.
+//! However many accounts download, at whatever pace they read, a newcomer finds a permit within minutes. While nobody
+//! waits, a download has [`DownloadPermits::max_duration`].
 
 use std::{
     collections::HashMap,
@@ -36,6 +38,10 @@ const DOWNLOAD_TIME: Duration = Duration::from_mins(5);
 const DOWNLOAD_RATE: u64 = 32 * 1024;
 /// Minimum rate of a download, in bytes per second, while others wait and nobody has two permits.
 const CROWDED_RATE: u64 = 128 * 1024;
+/// Minimum time of a person's only download, even while others wait.
+const FAIR_TIME: Duration = Duration::from_secs(30);
+/// The rate in bytes per second at which a download's bytes add to its [`FAIR_TIME`], unless it trickles.
+const FAIR_RATE: u64 = 1_000_000;
 /// The time over which the rate of a download is measured: the last one to two of these.
 const RATE_WINDOW: Duration = Duration::from_secs(5);
 /// Wait of an account without a download before it takes the permit of another, and before it takes one more.
@@ -66,6 +72,9 @@ pub struct DownloadProgress(Arc<DownloadState>);
 struct DownloadState {
     account: PayingAccount,
     revoked: CancellationToken,
+    begun: Instant,
+    /// The time after which it gives way to others, even if it does not trickle.
+    fair_time: Duration,
     taken: Mutex<TakenBytes>,
 }
 
@@ -97,8 +106,8 @@ impl DownloadPermits {
         }
     }
 
-    /// Waits for a permit of `account` to download a deployment.
-    pub async fn acquire(&self, account: &PayingAccount) -> Result<DownloadPermit, ApiError> {
+    /// Waits for a permit of `account` to download a deployment of `bytes` bytes.
+    pub async fn acquire(&self, account: &PayingAccount, bytes: u64) -> Result<DownloadPermit, ApiError> {
         let mut turn = std::pin::pin!(self.turns.take(account, TURN_WAIT));
         let turn = loop {
             match timeout_at(Instant::now() + REVOKE_AFTER, &mut turn).await {
@@ -113,7 +122,7 @@ impl DownloadPermits {
             }
             ShareError::Full => overloaded(),
         })?;
-        Ok(self.under_way.add(account.clone(), turn))
+        Ok(self.under_way.add(account.clone(), bytes, turn))
     }
 
     /// Returns the maximum duration of a download of `bytes` bytes.
@@ -168,10 +177,11 @@ impl DownloadState {
 }
 
 impl DownloadList {
-    fn add(self: &Arc<Self>, account: PayingAccount, turn: AccountPermit) -> DownloadPermit {
-        let begun = (Instant::now(), 0);
-        let taken = Mutex::new(TakenBytes { bytes: 0, current: begun, previous: begun });
-        let state = Arc::new(DownloadState { account, revoked: CancellationToken::new(), taken });
+    fn add(self: &Arc<Self>, account: PayingAccount, bytes: u64, turn: AccountPermit) -> DownloadPermit {
+        let begun = Instant::now();
+        let taken = TakenBytes { bytes: 0, current: (begun, 0), previous: (begun, 0) };
+        let (revoked, fair_time) = (CancellationToken::new(), FAIR_TIME + Duration::from_secs(bytes / FAIR_RATE));
+        let state = Arc::new(DownloadState { account, revoked, begun, fair_time, taken: Mutex::new(taken) });
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         self.downloads().insert(id, state.clone());
         DownloadPermit { progress: DownloadProgress(state), id, under_way: self.clone(), _turn: turn }
@@ -193,9 +203,18 @@ impl DownloadList {
             .values()
             .map(|state| (counts[state.account.person_or_account()], state.rate(now).unwrap_or(u64::MAX), state))
             .min_by_key(|&(count, rate, _)| (std::cmp::Reverse(count), rate));
-        if let Some((count, rate, state)) = slowest_of_most
-            && (count > 1 || rate < CROWDED_RATE)
-        {
+        let is_trickle = |rate: u64, state: &DownloadState| rate < CROWDED_RATE && now - state.begun >= FAIR_TIME;
+        let of_several_or_trickle = slowest_of_most
+            .filter(|&(count, rate, state)| count > 1 || is_trickle(rate, state))
+            .map(|(_, rate, state)| (rate, state));
+        // Nobody has two.
+        let longest = || {
+            let beyond = |state: &DownloadState| (now - state.begun).checked_sub(state.fair_time);
+            let (_, state) =
+                downloads.values().filter_map(|state| Some((beyond(state)?, state))).max_by_key(|of| of.0)?;
+            Some((state.rate(now).unwrap_or_default(), state))
+        };
+        if let Some((rate, state)) = of_several_or_trickle.or_else(longest) {
             tracing::debug!(account = %state.account.account(), rate, "ending a download, because others wait");
             state.revoked.cancel();
         }
@@ -223,6 +242,9 @@ mod tests {
         PayingAccount::from(UserId::new(Clock::system().now()))
     }
 
+    /// Bytes of a deployment whose fair time is long.
+    const LARGE: u64 = 200_000_000;
+
     /// Downloads at `rate` until the permit is revoked.
     fn download(permit: DownloadPermit, rate: usize) -> tokio::task::JoinHandle<PayingAccount> {
         tokio::spawn(async move {
@@ -245,12 +267,12 @@ mod tests {
         let (greedy, modest) = (account(), account());
         let mut held = Vec::new();
         for _ in 0..ACCOUNT_DOWNLOADS {
-            held.push(downloads.acquire(&greedy).await.unwrap());
+            held.push(downloads.acquire(&greedy, 0).await.unwrap());
         }
-        assert_eq!(downloads.acquire(&greedy).await.unwrap_err().code(), Code::Busy);
-        drop(downloads.acquire(&modest).await.unwrap());
+        assert_eq!(downloads.acquire(&greedy, 0).await.unwrap_err().code(), Code::Busy);
+        drop(downloads.acquire(&modest, 0).await.unwrap());
         held.pop();
-        drop(downloads.acquire(&greedy).await.unwrap());
+        drop(downloads.acquire(&greedy, 0).await.unwrap());
     }
 
     #[tokio::test(start_paused = true)]
@@ -260,17 +282,17 @@ mod tests {
         let mut running = Vec::new();
         // Each takes as many as it gets: their shares shrink, until all permits are taken.
         for (place, account) in greedy.iter().enumerate() {
-            while let Some(permit) = downloads.acquire(account).now_or_never() {
+            while let Some(permit) = downloads.acquire(account, 0).now_or_never() {
                 running.push(download(permit.unwrap(), if place == 1 { 1_000 } else { 100_000_000 }));
             }
         }
         sleep(2 * RATE_WINDOW).await;
         assert_eq!(downloads.turns.in_use(), DOWNLOADS);
-        let newcomer = downloads.acquire(&account()).await.unwrap();
+        let newcomer = downloads.acquire(&account(), 0).await.unwrap();
         let (ended, _, running) = select_all(running).await;
         assert_eq!(ended.unwrap(), greedy[1], "it has as many as the first account, and they are slower");
         // An account that has a download takes no permit of others.
-        assert!(downloads.acquire(&newcomer.progress.0.account).await.is_err());
+        assert!(downloads.acquire(&newcomer.progress.0.account, 0).await.is_err());
         assert!(running.iter().all(|download| !download.is_finished()));
         for download in running {
             download.abort();
@@ -281,14 +303,37 @@ mod tests {
     async fn of_one_download_each_only_a_trickle_is_ended() {
         for (rate, is_ended) in [(1_000, true), (1_000_000, false)] {
             let downloads = DownloadPermits::new();
-            let permits = join_all((0..DOWNLOADS).map(async |_| downloads.acquire(&account()).await.unwrap())).await;
+            let permits =
+                join_all((0..DOWNLOADS).map(async |_| downloads.acquire(&account(), LARGE).await.unwrap())).await;
             let running: Vec<_> = permits.into_iter().map(|permit| download(permit, rate)).collect();
-            sleep(2 * RATE_WINDOW).await;
-            assert_eq!(downloads.acquire(&account()).await.is_ok(), is_ended, "{rate}");
+            assert!(downloads.acquire(&account(), 0).await.is_err(), "each has its time");
+            sleep(FAIR_TIME).await;
+            assert_eq!(downloads.acquire(&account(), 0).await.is_ok(), is_ended, "{rate}");
             assert_eq!(running.iter().filter(|download| download.is_finished()).count(), usize::from(is_ended));
             for download in running {
                 download.abort();
             }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_one_download_each_the_one_that_has_gone_on_longest_is_ended() {
+        let downloads = DownloadPermits::new();
+        let mut running = Vec::new();
+        for number in 0..DOWNLOADS {
+            // The second is the longest beyond its time, which for the first is longer.
+            let bytes = if number == 0 { LARGE } else { LARGE / 2 };
+            running.push(download(downloads.acquire(&account(), bytes).await.unwrap(), 1_000_000));
+            sleep(Duration::from_secs(2)).await;
+        }
+        assert!(downloads.acquire(&account(), 0).await.is_err(), "each has its time");
+        sleep(Duration::from_secs(LARGE / 2 / FAIR_RATE)).await;
+        assert!(running.iter().all(|download| !download.is_finished()), "nobody waits");
+        assert!(downloads.acquire(&account(), 0).await.is_ok());
+        let finished: Vec<_> = running.iter().map(tokio::task::JoinHandle::is_finished).collect();
+        assert!(finished[1] && finished.iter().filter(|is_finished| **is_finished).count() == 1, "{finished:?}");
+        for download in running {
+            download.abort();
         }
     }
 

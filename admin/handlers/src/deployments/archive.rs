@@ -53,8 +53,10 @@ const PARTS_AHEAD: usize = 2;
 /// The archive is created while it is sent, so its length is not known in advance, and an interrupted download is
 /// incomplete. The same deployment always produces the same bytes. Downloads do not count as traffic.
 ///
-/// A person may download 120 deployments and 20 GB of their files an hour. While the server has as many downloads as it
-/// may and somebody else waits, a slow one, or one of several of a person, is interrupted.
+/// A person may download 120 deployments and 20 GB of their files an hour, which are counted when a download begins.
+/// While the server has as many downloads as it may and somebody else waits, one is interrupted: one of several of a
+/// person, or, after its first half minute, a slow one, or the one that has gone on longest beyond half a minute and a
+/// second for each megabyte. There are no ranges: an interrupted download is begun anew.
 #[utoipa::path(
     get, path = "/projects/{name}/deployments/{id}/archive", tag = "Deployments",
     params(
@@ -86,9 +88,12 @@ pub async fn download(
     let format = format.unwrap_or_default();
     let row = deployments::find(&app.db, &project, &id).await?.ok_or_else(no_such_deployment)?;
     require_files(&app, &project, &id).await?;
-    let payer = caller.paying_account();
-    count_download(&app, &caller, row.bytes).await?;
-    let turn = app.bounds.downloads().acquire(&payer).await?;
+    let (payer, person) = (caller.paying_account(), caller.counted_for().payer);
+    app.rate_limits.count(Bucket::Download, &person).await.check()?;
+    let bytes = u64::try_from(row.bytes).unwrap_or_default();
+    let turn = app.bounds.downloads().acquire(&payer, bytes).await?;
+    // What is refused a permit is not downloaded.
+    count_bytes(&app, &person, bytes).await?;
     let listing = app.bounds.listing(&payer).await?;
     let (store, read_id) = (app.store.clone(), id.clone());
     // A separate task: reading a manifest holds memory, and so the permit, even after the client disconnects.
@@ -116,14 +121,12 @@ pub async fn download(
     Ok((headers, body).into_response())
 }
 
-/// Counts a download of a deployment with `bytes` bytes of files against the caller's rate limits.
-async fn count_download(app: &App, caller: &Caller, bytes: i64) -> Result<(), ApiError> {
-    let person = caller.counted_for().payer;
-    app.rate_limits.count(Bucket::Download, &person).await.check()?;
-    let megabytes = u32::try_from(u64::try_from(bytes).unwrap_or_default().div_ceil(MB)).unwrap_or(u32::MAX);
+/// Counts a download of a deployment with `bytes` bytes of files against the person's rate limit.
+async fn count_bytes(app: &App, person: &str, bytes: u64) -> Result<(), ApiError> {
+    let megabytes = u32::try_from(bytes.div_ceil(MB)).unwrap_or(u32::MAX);
     let counted = NonZeroU32::new(megabytes).unwrap_or(NonZeroU32::MIN);
     app.rate_limits
-        .count_amount(Bucket::DownloadMegabytes, &person, counted)
+        .count_amount(Bucket::DownloadMegabytes, person, counted)
         .await
         .check_or("You have downloaded as many bytes as an hour has; wait as long as Retry-After says, then go on.")
 }
