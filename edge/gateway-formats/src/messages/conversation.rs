@@ -126,9 +126,6 @@ impl<'a> ChatConversation<'a> {
         if let Some(name) = name {
             self.changes.named.insert(name.0.into_owned(), is_added);
         }
-        if self.changes.defined.len() >= limits::TRANSLATED_TOOLS {
-            return Err(too_many_tools());
-        }
         self.changes.defined.extend(change.definition.map(|definition| *definition).filter(|_| is_added));
         Ok(())
     }
@@ -332,10 +329,6 @@ fn for_each_block<'a>(
         Some(b'[') => for_each(content, each),
         _ => Err(ApiError::invalid_type(place.to_owned(), "a string or an array of blocks")),
     }
-}
-
-pub(super) fn too_many_tools() -> ApiError {
-    ApiError::invalid_value("tools", &format!("there are more than {}", limits::TRANSLATED_TOOLS))
 }
 
 fn block_text<'a>(block: &InputBlock<'a>, place: &str, index: usize) -> Result<JsonString<'a>, ApiError> {

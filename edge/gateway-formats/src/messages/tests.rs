@@ -210,6 +210,19 @@ fn the_clients_tools_are_functions_and_others_are_left_out() {
 }
 
 #[test]
+fn tools_that_the_model_does_not_see_are_not_counted() {
+    const MANY: usize = 2 * limits::TRANSLATED_TOOLS;
+    let tool = |number: usize, is_deferred: bool| json!({ "name": format!("t{number}"), "input_schema": {}, "defer_loading": is_deferred });
+    let deferred: Vec<_> = (0..MANY).map(|number| tool(number, number > 0)).collect();
+    let change = |kind: &str, number: usize| json!({ "type": kind, "tool": { "definition": tool(number, false) } });
+    let changes = (1..MANY).flat_map(|number| ["tool_addition", "tool_removal"].map(|kind| change(kind, number)));
+    let changing = json!([{ "role": "user", "content": changes.collect::<Vec<_>>() }]);
+    for fields in [json!({ "tools": deferred }), json!({ "tools": [tool(0, false)], "messages": changing })] {
+        assert_eq!(translated(&fields).0["tools"].as_array().unwrap().len(), 1);
+    }
+}
+
+#[test]
 fn deferred_tools_are_there_once_they_are_named() {
     let names = |turns: Value| {
         let tool =

@@ -6,7 +6,7 @@ use super::{
         ToolChoice,
     },
     HINTS, MessagesContext,
-    conversation::{ChatConversation, ToolChanges, too_many_tools},
+    conversation::{ChatConversation, ToolChanges},
     for_each, parse,
     request::{DecodedStr, InputMessage, InputTool, MessagesRequest, OutputFormat, ThinkingConfig},
 };
@@ -127,14 +127,16 @@ fn translate_tools<'a>(
             }
             return Ok(());
         }
-        if out.len() >= limits::TRANSLATED_TOOLS {
-            return Err(too_many_tools());
-        }
         let name = tool.name.ok_or_else(|| ApiError::invalid_value(format!("tools.{index}.name"), "it is missing"))?;
         let Some(parameters) = tool.input_schema else {
             return Err(ApiError::invalid_value(format!("tools.{index}.input_schema"), "it is missing"));
         };
         if changes.is_shown(&name, tool.defer_loading == Some(true)) {
+            // Those that the model does not see are not translated.
+            if out.len() >= limits::TRANSLATED_TOOLS {
+                let rule = format!("there are more than {}", limits::TRANSLATED_TOOLS);
+                return Err(ApiError::invalid_value("tools", &rule));
+            }
             let description = match tool.description {
                 Some(text) => Some(
                     JsonString::from_raw(text)
