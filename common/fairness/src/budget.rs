@@ -305,6 +305,26 @@ impl ByteGrant {
         self.bytes += std::mem::take(&mut other.bytes);
     }
 
+    /// Divides the grant: returns one of `bytes`, or of all if it is smaller, and keeps the rest.
+    pub fn split_off(&mut self, bytes: u64) -> Self {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        Self { level: self.level.clone(), bytes }
+    }
+
+    /// Charges the bytes to the connection's client alone, for what is held for longer than the connection's other bytes.
+    #[must_use]
+    pub fn into_client(mut self) -> Self {
+        match &self.level.above {
+            Some(above) if self.level.client.is_none() => {
+                let above = above.clone();
+                self.level.give_back(self.bytes);
+                Self { level: above, bytes: std::mem::take(&mut self.bytes) }
+            }
+            _ => self,
+        }
+    }
+
     /// Releases the bytes beyond `bytes`.
     pub fn shrink_to(&mut self, bytes: u64) {
         let Some(less) = self.bytes.checked_sub(bytes).filter(|less| *less > 0) else { return };

@@ -1,5 +1,5 @@
 //! Room for items of different sizes, such as memory for bodies, in total and per key, with waiting. An item's whole
-//! size is acquired before it starts, so that no waiter keeps a part from others.
+//! size is acquired before it starts, as far as it is known, so that waiters keep no part from others for long.
 //!
 //! Waiting keys take turns, group by group. The keys of a group together have a quarter of the room, or one key's share
 //! if that is larger. An item larger than a key's share is admitted when the key holds nothing else, and an item larger
@@ -8,6 +8,7 @@
 use std::{
     collections::VecDeque,
     fmt,
+    pin::pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -16,7 +17,10 @@ use std::{
 };
 
 use ahash::HashMap;
-use tokio::{sync::oneshot, time::timeout};
+use tokio::{
+    sync::{Notify, oneshot},
+    time::{Instant, timeout, timeout_at},
+};
 
 use super::{
     Payer, ShareError,
@@ -53,6 +57,8 @@ pub struct RoomPlace<K: Payer> {
 
 struct SharedRoom<K: Payer> {
     bounds: RoomBounds,
+    /// Wakes the places that wait to grow.
+    freed: Notify,
     state: Mutex<RoomState<K>>,
 }
 
@@ -106,7 +112,7 @@ impl<K: Payer> SizedRoom<K> {
     pub fn new(bounds: RoomBounds) -> Self {
         let (held, waiting, next_waiter, keys, groups, order) = Default::default();
         let state = RoomState { held, waiting, next_waiter, keys, groups, order };
-        Self { shared: Arc::new(SharedRoom { bounds, state: Mutex::new(state) }) }
+        Self { shared: Arc::new(SharedRoom { bounds, freed: Notify::new(), state: Mutex::new(state) }) }
     }
 
     /// Takes a place of this size, waiting up to `patience`. A dropped caller leaves the queue.
@@ -147,6 +153,25 @@ impl<K: Payer> RoomPlace<K> {
     /// Gives back what exceeds `size`.
     pub fn shrink_to(&self, size: u64) {
         drop(self.split_off(self.size().saturating_sub(size)));
+    }
+
+    /// Grows the place to `size`, waiting up to `patience` for what others hold. Callers must be few, or patience short:
+    /// meanwhile the place keeps its own part from others, two of which may wait for each other. Waiters that hold
+    /// nothing have precedence.
+    pub async fn grow_within(&self, size: u64, patience: Duration) -> Result<(), ShareError> {
+        let deadline = Instant::now() + patience;
+        loop {
+            let mut freed = pin!(self.shared.freed.notified());
+            // What is given back from now on wakes it.
+            freed.as_mut().enable();
+            match self.grow_to(size) {
+                Err(ShareError::Full) => {}
+                grown => return grown,
+            }
+            if timeout_at(deadline, freed).await.is_err() {
+                return Err(ShareError::Full);
+            }
+        }
     }
 
     /// Grows the place to `size` if it is smaller, without waiting. If that is refused, nothing changes.
@@ -342,6 +367,7 @@ impl<K: Payer> Drop for RoomWaiter<'_, K> {
 impl<K: Payer> Drop for RoomPlace<K> {
     fn drop(&mut self) {
         self.shared.state().give_back(&self.key, self.size(), &self.shared.bounds);
+        self.shared.freed.notify_waiters();
     }
 }
 

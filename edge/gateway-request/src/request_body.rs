@@ -2,12 +2,15 @@
 //!
 //! A body is held once; the provider's request consists of slices of it. A body in a format that is translated is
 //! charged with the memory of its translation as well, of which the unused part is given back afterwards. Bodies of up
-//! to [`limits::SMALL_BODY_BYTES`] are charged to the connection. A larger one waits for a place in a shared room, with
-//! a bound per account.
+//! to [`limits::SMALL_BODY_BYTES`] are charged to the connection while they are read, and to its client for as long as
+//! they are held. A larger one waits for a place in a shared room, with a bound per account.
 
 mod coding;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use domain::PayingAccount;
@@ -23,20 +26,24 @@ use tokio::time::{Instant, sleep_until};
 use self::coding::{BodyDecoder, ContentCoding, DecodeError};
 use super::{asks::RequestLimits, error::ApiError};
 
-/// A request body with its memory grant. A large body's grant is tied to its bytes.
+/// A request body with its memory grant, which is tied to its bytes.
 pub struct ReadBody {
-    /// The body, decompressed or as rewritten since. The bytes of a large one hold its memory grant.
+    /// The body, decompressed or as rewritten since. The bytes hold its memory grant.
     pub bytes: Bytes,
     /// The grant of a large body.
     place: Option<Arc<RoomPlace<PayingAccount>>>,
-    _grant: Option<ByteGrant>,
+    /// The grant of a small body.
+    grant: Option<Arc<ByteGrant>>,
+    /// The grant for a small body's translation.
+    spare: Option<Arc<Mutex<ByteGrant>>>,
 }
 
 impl ReadBody {
-    /// Returns the same body, to be validated again. The grant of a small body stays with `self`.
+    /// Returns the same body with the same grants, to be validated again.
     #[must_use]
-    pub fn without_grant(&self) -> Self {
-        Self { bytes: self.bytes.clone(), place: self.place.clone(), _grant: None }
+    pub fn same(&self) -> Self {
+        let Self { bytes, place, grant, spare } = self;
+        Self { bytes: bytes.clone(), place: place.clone(), grant: grant.clone(), spare: spare.clone() }
     }
 
     /// Replaces the bytes with their translation. Each keeps its part of the memory for both, and the rest is given back.
@@ -44,7 +51,19 @@ impl ReadBody {
         chat.shrink_to_fit();
         let (old, needed) = (self.bytes.len() as u64, chat.capacity() as u64);
         let Some(place) = &self.place else {
-            self.bytes = chat.into();
+            let Some(spare) = self.spare.take() else {
+                self.bytes = chat.into();
+                return Ok(self);
+            };
+            let mut part = spare.lock().unwrap_or_else(PoisonError::into_inner).split_off(needed);
+            // The translation of a tiny body may take more.
+            if part.try_grow(needed - part.bytes()).is_err() {
+                metrics::exhausted();
+                return Err(ApiError::no_memory());
+            }
+            let part = Arc::new(part);
+            self.bytes = Bytes::from_owner(SmallBody { bytes: chat.into(), _grant: part.clone() });
+            self.grant = Some(part);
             return Ok(self);
         };
         // A body with fewer copies than it takes has the whole room, beyond which nothing is counted.
@@ -65,9 +84,10 @@ impl ReadBody {
     /// Replaces the bytes with a rewritten request under the same grant, and releases the original bytes.
     #[must_use]
     pub fn replaced_by(mut self, bytes: Vec<u8>) -> Self {
-        self.bytes = match &self.place {
-            Some(place) => Bytes::from_owner(LargeBody { bytes, _place: place.clone() }),
-            None => bytes.into(),
+        self.bytes = match (&self.place, &self.grant) {
+            (Some(place), _) => Bytes::from_owner(LargeBody { bytes, _place: place.clone() }),
+            (None, Some(grant)) => Bytes::from_owner(SmallBody { bytes: bytes.into(), _grant: grant.clone() }),
+            (None, None) => bytes.into(),
         };
         self
     }
@@ -75,7 +95,7 @@ impl ReadBody {
 
 impl From<Bytes> for ReadBody {
     fn from(bytes: Bytes) -> Self {
-        Self { bytes, place: None, _grant: None }
+        Self { bytes, place: None, grant: None, spare: None }
     }
 }
 
@@ -97,6 +117,18 @@ pub struct BodyReader<'r> {
 struct LargeBody {
     bytes: Vec<u8>,
     _place: Arc<RoomPlace<PayingAccount>>,
+}
+
+/// A small body with its memory grant.
+struct SmallBody {
+    bytes: Bytes,
+    _grant: Arc<ByteGrant>,
+}
+
+impl AsRef<[u8]> for SmallBody {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 impl AsRef<[u8]> for LargeBody {
@@ -238,14 +270,17 @@ impl<'r> BodyReservation<'r> {
         // Doubled, to keep the number of reservations low.
         let wanted = (2 * bytes as u64).min(most);
         let Some(place) = &mut self.place else { return self.take_place(wanted).await };
-        // The memory already held blocks others, so do not wait for more.
         let copies = self.reader.copies;
-        let grown = place.grow_to(wanted * copies + self.beside).map(|()| wanted);
-        let grown = grown.or_else(|_| place.grow_to(bytes as u64 * copies + self.beside).map(|()| bytes as u64));
-        let Ok(grown) = grown else {
-            metrics::exhausted();
-            return Err(ApiError::no_memory());
-        };
+        let mut grown = wanted;
+        if place.grow_to(wanted * copies + self.beside).is_err() {
+            grown = bytes as u64;
+            // The memory already held blocks others, so the wait for more is short.
+            let growing = place.grow_within(grown * copies + self.beside, limits::BODY_GROWTH_WAIT);
+            if growing.await.is_err() {
+                metrics::exhausted();
+                return Err(ApiError::no_memory());
+            }
+        }
         self.allowed = usize::try_from(grown).unwrap_or(usize::MAX);
         Ok(())
     }
@@ -264,7 +299,16 @@ impl<'r> BodyReservation<'r> {
 
     fn keep(self, plain: BodyBuffer) -> ReadBody {
         let Some(place) = self.place else {
-            return ReadBody { bytes: plain.into_bytes(), place: None, _grant: self.grant };
+            let bytes = plain.into_bytes();
+            let Some(grant) = self.grant.filter(|_| !bytes.is_empty()) else { return bytes.into() };
+            // A completion lasts for minutes, during which its connection reads others.
+            let mut spare = grant.into_client();
+            let len = bytes.len() as u64;
+            spare.shrink_to(len * self.reader.copies);
+            let grant = Arc::new(spare.split_off(len));
+            let spare = (spare.bytes() > 0).then(|| Arc::new(Mutex::new(spare)));
+            let bytes = Bytes::from_owner(SmallBody { bytes, _grant: grant.clone() });
+            return ReadBody { bytes, place: None, grant: Some(grant), spare };
         };
         let place = Arc::new(place);
         let bytes = match plain {
@@ -272,7 +316,7 @@ impl<'r> BodyReservation<'r> {
             BodyBuffer { first, .. } => first.into(),
         };
         let bytes = Bytes::from_owner(LargeBody { bytes, _place: place.clone() });
-        ReadBody { bytes, place: Some(place), _grant: None }
+        ReadBody { bytes, place: Some(place), grant: None, spare: None }
     }
 }
 

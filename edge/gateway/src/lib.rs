@@ -340,7 +340,7 @@ impl Gateway {
     ) -> Result<Response<GatewayBody>, ApiError> {
         let held = self.state.under_way.begin(completions);
         let begin = || async {
-            let mut request = validate_request(api, body.without_grant(), asks, settings).await?;
+            let mut request = validate_request(api, body.same(), asks, settings).await?;
             request.format.identify(asked.request_id, &self.state.clock);
             let span = self.begin_span(headers, key, &request);
             let (state, settings, key) = (self.state.clone(), settings.clone(), key.clone());

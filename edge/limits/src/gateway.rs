@@ -17,6 +17,8 @@ pub const TRANSLATED_TOOLS: usize = 1_024;
 pub const STOP_SEQUENCES: usize = 1_024;
 /// Maximum wait of a large body for memory.
 pub const BODY_ROOM_WAIT: Duration = Duration::from_secs(10);
+/// Maximum wait of a body whose length was not announced, or was wrong, for more memory. Meanwhile it holds what it has.
+pub const BODY_GROWTH_WAIT: Duration = Duration::from_secs(3);
 /// Large bodies waiting for memory.
 pub const BODY_WAITERS: usize = 1_024;
 /// [`BODY_WAITERS`] of one account.

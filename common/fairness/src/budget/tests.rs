@@ -329,3 +329,29 @@ async fn a_client_is_in_its_own_way_while_it_waits_for_itself() {
 fn futures_poll<F: Future>(future: &mut std::pin::Pin<Box<F>>) -> std::task::Poll<F::Output> {
     future.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop()))
 }
+
+#[test]
+fn a_grant_is_divided_without_a_change_of_the_whole() {
+    let budget = ByteBudget::new(BudgetLimits { total: 100, client: 100, connection: 100 });
+    let mut grant = budget.account(None).try_take(60).unwrap();
+    let part = grant.split_off(20);
+    assert_eq!((part.bytes(), grant.bytes(), budget.used()), (20, 40, 60));
+    drop(grant.split_off(1_000));
+    assert_eq!((grant.bytes(), budget.used()), (0, 20));
+    drop((grant, part));
+    assert_eq!(budget.used(), 0);
+}
+
+#[test]
+fn a_grant_of_the_client_takes_nothing_of_its_connection() {
+    let budget = ByteBudget::new(BudgetLimits { total: 1_000, client: 500, connection: 100 });
+    let client = Client::from(std::net::IpAddr::from([192, 0, 2, 1]));
+    let account = budget.account(Some(client));
+    let held = account.try_take(100).unwrap().into_client();
+    assert_eq!((held.bytes(), account.used(), account.client_account().used(), budget.used()), (100, 0, 100, 100));
+    let more = account.try_take(100).unwrap();
+    let held = held.into_client();
+    assert_eq!((account.used(), account.client_account().used()), (100, 200), "it is the client's already");
+    drop((held, more));
+    assert_eq!((account.used(), account.client_account().used(), budget.used()), (0, 0, 0));
+}

@@ -157,3 +157,25 @@ async fn a_group_has_one_share_and_its_keys_hold_up_nobody() {
     let state = room.shared.state();
     assert!(state.held == 0 && state.keys.is_empty() && state.groups.is_empty() && state.order.len() == 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_place_that_grows_waits_for_what_others_hold_within_bounds() {
+    let room = SizedRoom::new(RoomBounds { total: 10, share: 8, waiting: 9, waiting_share: 9 });
+    let take = |key, size| room.take(key, size, Duration::ZERO);
+    let (mine, other) = (take(&"a", 4).await.unwrap(), take(&"b", 4).await.unwrap());
+    let waiting = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        other.shrink_to(1);
+    };
+    let (grown, ()) = tokio::join!(mine.grow_within(8, Duration::from_secs(2)), waiting);
+    assert_eq!((grown, room.held()), (Ok(()), 9));
+    // Two that wait for each other do so within their patience.
+    let (both, start) = ([&mine, &other], Instant::now());
+    let [first, second] = both.map(|place| place.grow_within(place.size() + 2, Duration::from_secs(2)));
+    assert_eq!(tokio::join!(first, second), (Err(ShareError::Full), Err(ShareError::Full)));
+    assert_eq!(start.elapsed(), Duration::from_secs(2));
+    // A share is not waited for.
+    let more = take(&"a", 0).await.unwrap();
+    assert_eq!(more.grow_within(1, Duration::from_secs(2)).await, Err(ShareError::Share));
+    assert_eq!(start.elapsed(), Duration::from_secs(2));
+}

@@ -212,6 +212,29 @@ async fn a_body_that_is_translated_is_charged_with_its_translation() {
     assert_eq!(setting.held(), (0, 0));
 }
 
+#[tokio::test]
+async fn a_small_body_is_charged_until_its_last_bytes_are_gone() {
+    let setting = Setting { copies: 3, ..Setting::large() };
+    let read = setting.read(&mut Full::new(Bytes::from(vec![b'x'; 1_000])), None).await.unwrap();
+    assert_eq!(setting.held(), (3_000, 0));
+    let (again, sent) = (read.same(), read.bytes.slice(10..20));
+    drop(read);
+    let chat = again.translated_to(vec![b'x'; 1_500]).unwrap();
+    assert_eq!(setting.held(), (1_000 + 1_500, 0), "the rest for the translation is given back");
+    let (rewritten, translated) = (chat.same().replaced_by(vec![b'y'; 1_400]).bytes, chat.bytes.clone());
+    drop((sent, chat));
+    assert_eq!(setting.held(), (1_500, 0));
+    drop(translated);
+    assert_eq!(setting.held(), (1_500, 0), "what was rewritten has the same grant");
+    drop(rewritten);
+    assert_eq!(setting.held(), (0, 0));
+    // A tiny one may grow beyond what was reserved.
+    let read = setting.read(&mut Full::new(Bytes::from_static(b"{}")), None).await.unwrap();
+    let chat = read.translated_to(vec![b'x'; 256]).unwrap();
+    assert_eq!(setting.held(), (256, 0));
+    drop(chat);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_large_body_waits_for_room_and_no_longer_than_that() {
     let setting = Setting::large();
