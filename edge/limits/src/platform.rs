@@ -55,11 +55,15 @@ pub const REFUSAL_WAIT: Duration = Duration::from_secs(2);
 pub const HANDOVER_BYTES: usize = 16 * 1024;
 /// Bytes of admin's response that the kernel buffers, and so a read of pingora-proxy, which keeps eight of them.
 pub const ADMIN_RECEIVE_BYTES: usize = 16 * 1024;
-/// Bytes charged for a proxied request until its response has ended: the pipe, what pingora-proxy buffers on both sides
-/// of it, and [`RELAYED_BYTES`]. Body bytes that are read beforehand are charged in addition, as they arrive.
+/// Bytes charged for a proxied request until its response begins: the pipe, what pingora-proxy buffers on both sides
+/// of it, and [`RELAYED_BYTES`]. Body bytes that are read beforehand are charged in addition, as they arrive. A response
+/// that is not read whole keeps them until it has ended.
 pub const HANDED_BYTES: u64 = 192 * 1024;
 /// Maximum wait of a request for [`HANDED_BYTES`].
 pub const HANDED_PATIENCE: WaitLimits = WaitLimits { own: super::FLIGHT_WAIT, others: super::FLIGHT_WAIT };
+/// Bytes that a proxied request takes besides the bytes of a response that is read whole: connections, heads, and the
+/// buffers that are not full.
+pub const PROXIED_BYTES: u64 = 64 * 1024;
 /// [`HANDED_BYTES`] of an event stream, which hardly ever has anything to read.
 pub const EVENT_STREAM_BYTES: u64 = 64 * 1024;
 /// Bytes of a response that are buffered ahead of its client.

@@ -1,7 +1,9 @@
 //! The body of admin's response, read by its own task, so that a slow client does not prolong the request.
 //!
 //! Bytes that wait for the client are charged as bytes in flight. A response that fits into the available memory is
-//! read whole. A larger one, or one while memory is short, is read at its client's pace, as long as the request lasts.
+//! read whole, and charged with its length; its bytes are in one place at a time, whether admin's connection or the
+//! client's is slow. A larger one, or one while memory is short, is read at its client's pace, as long as the request
+//! lasts, and charged with all buffers on the way.
 
 use std::{
     pin::Pin,
@@ -13,7 +15,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use fairness::budget::ByteGrant;
+use fairness::budget::{ByteGrant, ExhaustedError};
 use http::{HeaderMap, HeaderValue, header};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
@@ -85,7 +87,7 @@ pub(super) fn relay(answer: Incoming, headers: &HeaderMap, held: Arc<HeldResourc
         if is_event_stream {
             grant.shrink_to(limits::EVENT_STREAM_BYTES);
         } else if let Some(left) = left.filter(|left| *left <= limits::RELAYED_WHOLE_BYTES)
-            && grant.try_grow(left).is_ok()
+            && charge_whole(grant, left).is_ok()
         {
             room = usize::MAX;
         }
@@ -96,6 +98,16 @@ pub(super) fn relay(answer: Incoming, headers: &HeaderMap, held: Arc<HeldResourc
     let (sender, pieces) = mpsc::unbounded_channel();
     tokio::spawn(read(answer, sender, shared.clone(), held, room));
     RelayedBody { pieces, shared, left, is_over: false }
+}
+
+/// Charges a response of `bytes` bytes that is read whole: with its length, and with what proxying takes besides.
+fn charge_whole(grant: &mut ByteGrant, bytes: u64) -> Result<(), ExhaustedError> {
+    let needed = limits::PROXIED_BYTES + bytes;
+    if let Some(more) = needed.checked_sub(grant.bytes()) {
+        return grant.try_grow(more);
+    }
+    grant.shrink_to(needed);
+    Ok(())
 }
 
 /// Reads `answer` to its end, at most `room` bytes ahead of the client.
@@ -226,6 +238,26 @@ impl Body for AdminBody {
             AnswerBody::Empty => SizeHint::with_exact(0),
             AnswerBody::Relayed(answer) => answer.size_hint(),
             AnswerBody::Whole { bytes, .. } => SizeHint::with_exact(bytes.len() as u64),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fairness::budget::{BudgetLimits, ByteBudget};
+
+    use super::*;
+
+    #[test]
+    fn a_response_that_is_read_whole_is_charged_with_its_length() {
+        const TOTAL: u64 = 1_000_000;
+        let budget = ByteBudget::new(BudgetLimits { total: TOTAL, client: TOTAL, connection: TOTAL });
+        let account = budget.common_account();
+        for (bytes, is_charged) in [(100, true), (limits::HANDED_BYTES, true), (500_000, true), (TOTAL, false)] {
+            let mut grant = account.try_take(limits::HANDED_BYTES).unwrap();
+            assert_eq!(charge_whole(&mut grant, bytes).is_ok(), is_charged, "{bytes}");
+            let charged = if is_charged { limits::PROXIED_BYTES + bytes } else { limits::HANDED_BYTES };
+            assert_eq!((grant.bytes(), budget.used()), (charged, charged), "{bytes}");
         }
     }
 }
