@@ -1,5 +1,5 @@
 -- An organization without a subscription counts against the free plan of the person in `orgs.created_by`: who created it, or the owner who
--- took it over since. It has none once that person is no owner and nobody has taken it over: nothing new is made in it.
+-- took it over since. Once that person is no owner, nothing new is made in it until an owner takes it over.
 SET LOCAL lock_timeout = '2s';
 SET LOCAL statement_timeout = '5s';
 
@@ -10,15 +10,12 @@ CREATE TABLE former_payers (
     left_at       timestamptz NOT NULL,
     -- What the organization had sent to people in the month until then: it counts for the former payer until the month is over.
     people_bytes  bigint NOT NULL CHECK (people_bytes >= 0),
-    -- Whether it still takes a place among the organizations that the former payer may have, because nobody has taken it over: leaving
-    -- organizations behind must not make room for ever further ones.
-    holds_place   boolean NOT NULL,
     PRIMARY KEY (payer, org_id)
 );
 CREATE INDEX former_payers_by_org ON former_payers (org_id);
-CREATE INDEX former_payers_by_age ON former_payers (left_at) WHERE NOT holds_place;
+CREATE INDEX former_payers_by_age ON former_payers (left_at);
 
--- As before, but that an organization without a payer draws nothing, instead of a whole credit that nobody else has.
+-- As before, but that an organization whose payer is no owner draws nothing.
 CREATE OR REPLACE FUNCTION draw_free_credit(of_org text, of_month date, credit bigint, step bigint)
 RETURNS TABLE (drawn bigint, is_shared boolean)
 LANGUAGE plpgsql
@@ -34,7 +31,8 @@ BEGIN
         RETURN QUERY SELECT credit, false;
         RETURN;
     END IF;
-    SELECT o.created_by INTO creator FROM orgs o WHERE o.id = of_org;
+    SELECT o.created_by INTO creator FROM orgs o JOIN org_members m ON m.org_id = o.id AND m.user_id = o.created_by
+    WHERE o.id = of_org AND m.role = 'owner';
     IF creator IS NULL THEN
         RETURN QUERY SELECT 0::bigint, true;
         RETURN;

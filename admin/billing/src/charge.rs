@@ -149,6 +149,10 @@ async fn create_or_read_payment(
     let customer_id = match payment.sequence {
         PaymentSequence::First => find_or_create_customer(app, provider, payment, &terms).await?,
         PaymentSequence::Recurring => {
+            // They may have left since the charge was recorded.
+            if subscriptions::has_payer_left(&app.db, &payment.subscription_id).await? {
+                return Err(PaymentError::Refused("who gave the mandate is no owner any more".to_owned()).into());
+            }
             let customer = find_customer(app, payment).await?;
             let customer = customer.ok_or_else(|| PaymentError::Refused("there is no customer".to_owned()))?;
             match provider.mandate(&customer).await? {

@@ -111,7 +111,8 @@ async fn renew(
     if of_month.iter().any(Payment::is_live) {
         return Ok(None);
     }
-    if subscription.cancel_at_period_end {
+    // Those who left before anything was cancelled for them, too.
+    if subscription.cancel_at_period_end || subscriptions::has_payer_left(&mut **change, &subscription.id).await? {
         end(app, change, subscription, EndReason::Canceled).await?;
         return Ok(None);
     }

@@ -12,7 +12,7 @@ use crate::error::{ApiError, Code};
 const SHARED: &str = " over all organizations without a subscription that the payer of this one pays for";
 
 const LACKS_PAYER: &str = "Nobody pays for this organization since the owner who did has left, so that nothing new can be made in it; an owner \
-                           has to take it over first (POST /orgs/{name}/payer), or to buy a plan for it.";
+                           has to take it over first (`svc orgs take-over`, or POST /orgs/{name}/payer), or to buy a plan for it.";
 
 /// Returns a sentence with the limit, its value, how to make room, and which plan has more.
 pub fn quota_message(reached: &LimitReached) -> String {

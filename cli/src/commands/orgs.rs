@@ -9,6 +9,7 @@ use api::{
 use clap::{ArgGroup, Subcommand};
 use clap_complete::engine::ArgValueCandidates;
 use domain::{OrgName, limits::ICON_BYTES, orgs::DisplayName};
+use serde_json::json;
 
 use crate::{
     client::Client,
@@ -70,6 +71,12 @@ enum OrgsCommand {
         #[arg(long, group = "icon")]
         remove: bool,
     },
+    /// Have an organization without a plan of its own count against your plan
+    TakeOver {
+        /// The organization's name
+        #[arg(add = ArgValueCandidates::new(complete::orgs))]
+        org: OrgName,
+    },
     /// Delete an organization, which must have no projects
     #[command(alias = "rm", alias = "remove")]
     Delete {
@@ -86,6 +93,7 @@ pub(crate) async fn run(orgs: OrgsArgs, client: &Client, output: Output) -> anyh
         OrgsCommand::Show { org } => show(&org, client, output).await,
         OrgsCommand::Rename { org, display_name, clear: _ } => rename(&org, display_name, client, output).await,
         OrgsCommand::Icon { org, file, remove: _ } => icon(&org, file, client, output).await,
+        OrgsCommand::TakeOver { org } => take_over(&org, client, output).await,
         OrgsCommand::Delete { org } => delete(&org, client, output).await,
     }
 }
@@ -192,6 +200,14 @@ async fn icon(name: &OrgName, file: Option<PathBuf>, client: &Client, output: Ou
     output.success(&format!("Set the icon of {name}."));
     let url = format!("{}{}", client.api.as_str().trim_end_matches('/'), stored.body.icon_url);
     output.result(&stored.body, || url)
+}
+
+async fn take_over(name: &OrgName, client: &Client, output: Output) -> anyhow::Result<()> {
+    let answer = client.post::<Done>(&format!("/orgs/{name}/payer"), &json!({})).await;
+    let answer = answer.map_err(|failure| unknown(name, failure))?;
+    output.success(&format!("{name} counts against your plan now."));
+    super::propagation::report(output, "In force", answer.propagation);
+    output.result(&answer.body, String::new)
 }
 
 async fn delete(name: &OrgName, client: &Client, output: Output) -> anyhow::Result<()> {

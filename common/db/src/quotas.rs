@@ -1,8 +1,8 @@
 //! An account's usage, checked against its plan: before work begins, and again under its [`lock`] in the transaction.
 //!
 //! Organizations without a subscription share one free plan with the others of the same payer, because a person may
-//! create many of them: see [`orgs::payer`](crate::orgs::payer). Their usage is the sum over all of them (`orgs_counted_with`), and never includes the person's
-//! own.
+//! create many of them: see [`orgs::payer`](crate::orgs::payer). Their usage is the sum over all of them
+//! (`orgs_counted_with`), and never includes the person's own.
 //!
 //! The limits of plans are in the crate `domain`. [`crate::billing::plan`] reads an account's plan, locked where it
 //! decides.
@@ -162,15 +162,11 @@ pub async fn domains(
     Ok(allowance.check(LimitKind::Domains, whole(count).saturating_add(more))?)
 }
 
-/// Checks that the person may create one more organization. Those that they left without a payer take a place, too.
+/// Checks that the person may create one more organization. Those that they left count until they are taken over.
 pub async fn orgs(db: impl PgExecutor<'_>, creator: &UserId, allowance: &PlanAllowance<'_>) -> Result<(), QuotaError> {
-    let count = sqlx::query_scalar!(
-        r#"SELECT (SELECT count(*) FROM orgs WHERE created_by = $1)
-                  + (SELECT count(*) FROM former_payers WHERE payer = $1 AND holds_place) AS "count!""#,
-        creator.as_str(),
-    )
-    .fetch_one(db)
-    .await?;
+    let count = sqlx::query_scalar!(r#"SELECT count(*) AS "count!" FROM orgs WHERE created_by = $1"#, creator.as_str())
+        .fetch_one(db)
+        .await?;
     Ok(allowance.check(LimitKind::Orgs, whole(count) + 1)?)
 }
 

@@ -107,7 +107,11 @@ pub const TABLES: &[TableBound] = &[
     rows("invoices", Payer::Account, "one for each payment that was made"),
     rows("job_leases", Payer::Platform, "one for each job"),
     rows("letter_refusals", Payer::Recipient, "one for each optional kind of letter, by a link in it or by the person"),
-    rows("letters", Payer::Recipient, "MOST_A_DAY of each kind; those about money are as many as payments"),
+    rows(
+        "letters",
+        Payer::Recipient,
+        "MOST_A_DAY of each kind and account, and MOST_A_DAY_OF_OTHERS; those about money are as many as payments",
+    ),
     rows("lost_changes", Payer::Platform, "one for each edge and database that was promoted"),
     rows("master_key_checks", Payer::Platform, "one"),
     rows("org_icons", Payer::Org, "one"),

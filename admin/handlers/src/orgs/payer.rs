@@ -21,7 +21,7 @@ use domain::{audit::Action, changes::ChangeSubject};
 /// plan of that owner from then on, if there is room in it. Otherwise, and when that person leaves, nothing new can be made in the organization
 /// until an owner takes it over here or pays for a plan.
 #[utoipa::path(
-    post, path = "/orgs/{name}/payer", tag = "Organizations",
+    post, path = "/orgs/{name}/payer", operation_id = "take_over_org", tag = "Organizations",
     params(("name" = String, Path, description = "The organization's name")),
     responses(
         (status = 200, description = "The organization counts against your plan", body = Done, headers(("X-Svc-Propagation"))),

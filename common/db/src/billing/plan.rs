@@ -52,8 +52,8 @@ pub async fn limits(db: impl PgExecutor<'_>, plans: &Plans, account: &Account) -
 /// refuse the downgrade at the renewal, would charge more than the announced invoice. The account can undo this by
 /// choosing its current plan again.
 ///
-/// Organizations are limited by the plan that was paid for, because each has a plan of its own. One that nobody pays for
-/// has room for nothing new.
+/// Organizations are limited by the plan that was paid for, because each has a plan of its own. One whose payer is no
+/// owner any more has room for nothing new.
 pub async fn allowance<'p>(
     db: impl PgExecutor<'_>,
     plans: &'p Plans,
@@ -64,7 +64,10 @@ pub async fn allowance<'p>(
                   (SELECT p.plan FROM payments p WHERE p.subscription_id = s.id AND p.period = s.period
                    ORDER BY p.attempt DESC LIMIT 1) AS charged,
                   (SELECT count(*) > 1 FROM orgs_counted_with($2)) AS "is_shared!",
-                  s.plan IS NULL AND EXISTS (SELECT FROM orgs WHERE id = $2 AND created_by IS NULL) AS "lacks_payer!"
+                  s.plan IS NULL AND EXISTS (
+                      SELECT FROM orgs o WHERE o.id = $2 AND NOT EXISTS (
+                          SELECT FROM org_members m WHERE m.org_id = o.id AND m.user_id = o.created_by AND m.role = 'owner')
+                  ) AS "lacks_payer!"
            FROM (SELECT) AS one LEFT JOIN subscriptions s ON s.account = $1 AND s.status IN ('active', 'past_due')"#,
         account.as_str(),
         account.as_org().map(OrgId::as_str),

@@ -200,6 +200,20 @@ pub async fn is_mandate_gone(db: impl PgExecutor<'_>, subscription: &Subscriptio
     .await
 }
 
+/// Returns whether the person who gave the mandate of an organization's subscription is no owner any more.
+pub async fn has_payer_left(db: impl PgExecutor<'_>, id: &SubscriptionId) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"SELECT EXISTS (
+               SELECT FROM subscriptions s JOIN orgs o ON o.id = s.account
+               WHERE s.id = $1 AND s.payer IS NOT NULL AND NOT EXISTS (
+                   SELECT FROM org_members m WHERE m.org_id = o.id AND m.user_id = s.payer AND m.role = 'owner')
+           ) AS "has_left!""#,
+        id.as_str(),
+    )
+    .fetch_one(db)
+    .await
+}
+
 /// Returns the person whose mandate a subscription is charged to, as [`Subscription::payer`].
 pub async fn find_payer(db: impl PgExecutor<'_>, id: &SubscriptionId) -> Result<Option<UserId>, sqlx::Error> {
     let payer = sqlx::query_scalar!("SELECT payer FROM subscriptions WHERE id = $1", id.as_str());

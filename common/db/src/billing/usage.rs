@@ -9,7 +9,7 @@ use sqlx::PgExecutor;
 /// The number of an account's resources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AccountHoldings {
-    /// Organizations that the person pays for, or left without a payer.
+    /// Organizations that the person pays for.
     pub orgs: i64,
     /// Members and pending invites of the organization.
     pub seats: i64,
@@ -33,8 +33,7 @@ pub async fn holdings(
         AccountHoldings,
         r#"WITH owned AS MATERIALIZED (
              SELECT id, share_name, expires_at FROM projects WHERE user_id = $1 OR org_id = $2)
-           SELECT (SELECT count(*) FROM orgs WHERE created_by = $1)
-                    + (SELECT count(*) FROM former_payers WHERE payer = $1 AND holds_place) AS "orgs!",
+           SELECT (SELECT count(*) FROM orgs WHERE created_by = $1) AS "orgs!",
                   (SELECT count(*) FROM org_members WHERE org_id = $2)
                     + (SELECT count(*) FROM invites WHERE org_id = $2 AND ended_at IS NULL AND expires_at > $3) AS "seats!",
                   (SELECT count(*) FROM owned WHERE share_name IS NULL) AS "projects!",

@@ -10,7 +10,7 @@ use domain::{
 };
 use sqlx::{PgConnection, PgExecutor};
 
-use super::{membership, org::Org, payer};
+use super::{membership, org::Org};
 use crate::{
     billing::{plan, subscriptions},
     names::{self, ReservedName},
@@ -119,10 +119,8 @@ async fn count_deleted(db: impl PgExecutor<'_>, creator: &UserId, month: Month) 
 async fn record_deletion(conn: &mut PgConnection, id: &OrgId, now: Timestamp) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "INSERT INTO deleted_orgs (id, created_by, deleted_at)
-         SELECT o.id, paying.id, $2 FROM orgs o
-         JOIN LATERAL (SELECT COALESCE(o.created_by, (
-             SELECT payer FROM former_payers WHERE org_id = o.id AND holds_place LIMIT 1)) AS id) paying ON true
-         WHERE o.id = $1 AND paying.id IS NOT NULL
+         SELECT o.id, o.created_by, $2 FROM orgs o
+         WHERE o.id = $1 AND o.created_by IS NOT NULL
            AND (EXISTS (SELECT FROM ai_usage_days u WHERE u.account_id = o.id AND u.day >= $3)
                 OR EXISTS (SELECT FROM bandwidth_months b WHERE b.account = o.id AND b.month = $3))",
         id.as_str(),
@@ -218,7 +216,6 @@ pub async fn delete(
     }
     names::retire_org_name(&mut *conn, &org.id, &org.name, plans, now).await?;
     record_deletion(&mut *conn, &org.id, now).await?;
-    payer::free_place(&mut *conn, &org.id).await?;
     deleted::forget_for_org(&mut *conn, &org.id, now).await?;
     sqlx::query!("DELETE FROM orgs WHERE id = $1", org.id.as_str())
         .execute(conn)

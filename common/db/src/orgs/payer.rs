@@ -1,11 +1,11 @@
 //! The person against whose free plan an organization counts while it has no subscription, recorded as
 //! `orgs.created_by`: at first whoever created it.
 //!
-//! The payer is an owner. If another owner removes or demotes them, that owner pays from then on, if their plan has
-//! room: acting is consent. Otherwise, and when the payer leaves, nobody pays, and nothing new is made in the
-//! organization until an owner takes it over with [`take_over`], because nobody is handed an organization unasked. It
-//! keeps its place among those of the former payer meanwhile, as leaving must not make room for ever further ones. An
-//! organization that the operator has suspended, or with a suspended site, keeps its payer.
+//! If another owner removes or demotes the payer, that owner pays from then on, if their plan has room: acting is
+//! consent. Otherwise, and when the payer leaves, nothing new is made in the organization until an owner takes it over
+//! with [`take_over`], because nobody is handed an organization unasked. What there is counts for who has left until
+//! then, as leaving must not make room for ever further organizations. One that the operator has suspended, or with a
+//! suspended site, keeps its payer.
 
 use domain::{
     Account, OrgId, Timestamp, UserId,
@@ -29,7 +29,7 @@ pub enum PayerChange {
     None,
     /// The owner who acted pays from now on.
     TakenOver,
-    /// Nobody pays any more.
+    /// The payer is no owner any more: nothing new is made until an owner takes the organization over.
     Left,
 }
 
@@ -80,15 +80,7 @@ pub(super) async fn replace_former_owner(
             Err(TakeOverError::Quota(_)) => {}
             Err(TakeOverError::Db(error)) => return Err(error),
         }
-    } else if org.user() == former && suspension::find_for_account(&mut *conn, &former.clone().into()).await?.is_some()
-    {
-        return Ok(PayerChange::None);
     }
-    if find_suspended(&mut *conn, &org.id).await?.is_some() {
-        return Ok(PayerChange::None);
-    }
-    record_former(&mut *conn, &org.id, former, true, now).await?;
-    sqlx::query!("UPDATE orgs SET created_by = NULL WHERE id = $1", org.id.as_str()).execute(conn).await?;
     Ok(PayerChange::Left)
 }
 
@@ -116,9 +108,8 @@ async fn hand_over(
     }
     check_room(&mut *conn, org, payer, plans).await?;
     if let Some(former) = former {
-        record_former(&mut *conn, org, former, false, now).await?;
+        record_former(&mut *conn, org, former, now).await?;
     }
-    free_place(&mut *conn, org).await?;
     sqlx::query!("UPDATE orgs SET created_by = $2 WHERE id = $1", org.as_str(), payer.as_str()).execute(conn).await?;
     Ok(())
 }
@@ -132,8 +123,7 @@ async fn check_room(conn: &mut PgConnection, org: &OrgId, payer: &UserId, plans:
                SELECT $2::text AS id UNION SELECT id FROM orgs WHERE created_by = $1 AND NOT has_plan(id)
            ), owned AS MATERIALIZED (
                SELECT id FROM projects WHERE org_id = ANY(ARRAY(SELECT id FROM pool)))
-           SELECT (SELECT count(*) FROM orgs WHERE created_by = $1 AND id <> $2)
-                    + (SELECT count(*) FROM former_payers WHERE payer = $1 AND holds_place AND org_id <> $2) AS "orgs!",
+           SELECT (SELECT count(*) FROM orgs WHERE created_by = $1 AND id <> $2) AS "orgs!",
                   has_plan($2) AS "has_plan!",
                   (SELECT count(*) FROM owned) AS "projects!",
                   (SELECT count(*) FROM custom_domains d JOIN owned ON owned.id = d.project_id) AS "domains!",
@@ -175,7 +165,6 @@ async fn record_former(
     conn: &mut PgConnection,
     org: &OrgId,
     former: &UserId,
-    holds_place: bool,
     now: Timestamp,
 ) -> Result<(), sqlx::Error> {
     let month = Month::from_timestamp(now);
@@ -186,36 +175,26 @@ async fn record_former(
                  + (SELECT COALESCE(sum(sums[11]), 0)::bigint FROM traffic_recent
                     WHERE account = $1 AND hour >= $4 AND hour < $5)
                  END AS people_bytes)
-         INSERT INTO former_payers AS known (payer, org_id, left_at, people_bytes, holds_place)
-         SELECT $2, $1, $3, people_bytes, $7 FROM sent WHERE people_bytes > 0 OR $7
-         ON CONFLICT (payer, org_id) DO UPDATE
-             SET left_at = excluded.left_at, people_bytes = excluded.people_bytes, holds_place = excluded.holds_place",
+         INSERT INTO former_payers (payer, org_id, left_at, people_bytes)
+         SELECT $2, $1, $3, people_bytes FROM sent WHERE people_bytes > 0
+         ON CONFLICT (payer, org_id) DO UPDATE SET left_at = excluded.left_at, people_bytes = excluded.people_bytes",
         org.as_str(),
         former.as_str(),
         now as Timestamp,
         month.start(),
         month.next().start(),
         month.first_day(),
-        holds_place,
     )
     .execute(conn)
     .await
     .map(drop)
 }
 
-/// Frees the place that an organization takes among those of a former payer: it is taken over or deleted.
-pub(super) async fn free_place(conn: &mut PgConnection, org: &OrgId) -> Result<(), sqlx::Error> {
-    sqlx::query!("UPDATE former_payers SET holds_place = false WHERE org_id = $1", org.as_str())
-        .execute(conn)
-        .await
-        .map(drop)
-}
-
 /// Deletes at most `limit` records of persons who stopped paying before `before`, and returns their number.
 pub async fn delete_former(db: impl PgExecutor<'_>, before: Timestamp, limit: i64) -> Result<u64, sqlx::Error> {
     let deleted = sqlx::query!(
         "DELETE FROM former_payers WHERE ctid = ANY(ARRAY(
-             SELECT ctid FROM former_payers WHERE NOT holds_place AND left_at < $1 ORDER BY left_at LIMIT $2))",
+             SELECT ctid FROM former_payers WHERE left_at < $1 ORDER BY left_at LIMIT $2))",
         before,
         limit,
     )
