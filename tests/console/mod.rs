@@ -158,9 +158,13 @@ async fn strangers_find_the_guide_and_browsers_an_icon() {
     let person = world.person();
     let front = person.step(&world.console_url("/")).await.assert_status(200);
     assert!(front.text().contains("href=\"/docs/guide/\""), "{}", front.text());
+    let guide = person.step(&world.console_url("/docs/guide/")).await;
     // Where the guide was not built, the address leads to the API's documentation.
-    let guide = person.step(&world.console_url("/docs/guide/")).await.assert_status(307);
-    assert!(guide.header("location").ends_with("/docs"), "{}", guide.header("location"));
+    if guide.status == 307 {
+        assert!(guide.header("location").ends_with("/docs"), "{}", guide.header("location"));
+    } else {
+        guide.assert_status(200);
+    }
     let icon = person.step(&world.console_url("/favicon.ico")).await.assert_status(200);
     assert_eq!(icon.header("content-type"), "image/svg+xml");
 }

@@ -177,7 +177,7 @@ async fn letters_that_are_queued_together_are_counted_one_after_another() {
             kind: "token_created",
             content: &json!({}),
             invoice: None,
-            most_a_day: Some(DailyBound { of_account: 5, of_others: (number % 3 > 0).then_some(7) }),
+            most_a_day: Some(DailyBound { of_account: 5, of_others: (!number.is_multiple_of(3)).then_some(7) }),
         };
         let mut change = db.begin().await.unwrap();
         letters::queue(&mut change, &letter, now).await.unwrap();

@@ -125,6 +125,7 @@ impl LetterKind {
             | Self::VatNumberInvalid
             | Self::DomainMoved
             | Self::TokenCreated
+            | Self::PayerLeft
             | Self::TokenRevoked => false,
         }
     }

@@ -266,6 +266,7 @@ pub async fn page_for_org(
 
 /// Returns what the person did, and what was done to their account, their projects and their memberships, newest first:
 /// at most `rows` entries, older than `before`. Entries of before that was recorded are those of which they are the actor.
+/// The entry of a project that lost a domain to them is that project's, whose name is none of their business.
 pub async fn page_for_user(
     db: impl PgExecutor<'_>,
     user: &UserId,
@@ -275,7 +276,8 @@ pub async fn page_for_user(
     // Each half reads at most a page from its own index.
     select_entries!(
         "id = ANY (ARRAY(
-             (SELECT id FROM audit_log WHERE actor_user_id = $1 AND ($2::text IS NULL OR id < $2) ORDER BY id DESC LIMIT $3)
+             (SELECT id FROM audit_log WHERE actor_user_id = $1 AND action <> 'domain.lose' AND ($2::text IS NULL OR id < $2)
+              ORDER BY id DESC LIMIT $3)
              UNION
              (SELECT id FROM audit_log WHERE user_id = $1 AND ($2::text IS NULL OR id < $2) ORDER BY id DESC LIMIT $3)))",
         user.as_str(),

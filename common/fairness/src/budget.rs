@@ -313,7 +313,6 @@ impl ByteGrant {
     }
 
     /// Charges the bytes to the connection's client alone, for what is held for longer than the connection's other bytes.
-    #[must_use]
     pub fn into_client(mut self) -> Self {
         match &self.level.above {
             Some(above) if self.level.client.is_none() => {

@@ -181,7 +181,7 @@ impl ProviderPace {
         }
         if let Some(all) = &mut table.all {
             all.accept();
-            if all.is_calm(now) && self.turn.in_use() == 0 {
+            if all.is_calm(now) && all.next <= now && self.turn.in_use() == 0 {
                 table.all = None;
             }
         }

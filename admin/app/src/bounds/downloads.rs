@@ -199,13 +199,12 @@ impl DownloadList {
             return;
         }
         let now = Instant::now();
-        let slowest_of_most = downloads
+        let is_trickle = |rate: u64, state: &DownloadState| rate < CROWDED_RATE && now - state.begun >= FAIR_TIME;
+        let of_several_or_trickle = downloads
             .values()
             .map(|state| (counts[state.account.person_or_account()], state.rate(now).unwrap_or(u64::MAX), state))
-            .min_by_key(|&(count, rate, _)| (std::cmp::Reverse(count), rate));
-        let is_trickle = |rate: u64, state: &DownloadState| rate < CROWDED_RATE && now - state.begun >= FAIR_TIME;
-        let of_several_or_trickle = slowest_of_most
             .filter(|&(count, rate, state)| count > 1 || is_trickle(rate, state))
+            .min_by_key(|&(count, rate, _)| (std::cmp::Reverse(count), rate))
             .map(|(_, rate, state)| (rate, state));
         // Nobody has two.
         let longest = || {

@@ -110,7 +110,7 @@ impl<'a> ChatConversation<'a> {
                     let text = Some(block_text(&block, place, index)?).filter(|text| is_for_model(text));
                     texts.extend(text.map(ChatText::AsSent));
                 }
-                "tool_addition" | "tool_removal" => self.change_tools(block)?,
+                "tool_addition" | "tool_removal" => self.change_tools(block),
                 _ => return Err(unsupported_block(&block, place, index)),
             }
             Ok(())
@@ -118,16 +118,15 @@ impl<'a> ChatConversation<'a> {
         Ok(texts)
     }
 
-    fn change_tools(&mut self, block: InputBlock<'a>) -> Result<(), ApiError> {
+    fn change_tools(&mut self, block: InputBlock<'a>) {
         let is_added = block.kind == "tool_addition";
-        let Some(change) = block.tool else { return Ok(()) };
+        let Some(change) = block.tool else { return };
         let name =
             change.name.or_else(|| change.definition.as_ref()?.name.as_ref().map(|name| DecodedStr(name.0.clone())));
         if let Some(name) = name {
             self.changes.named.insert(name.0.into_owned(), is_added);
         }
         self.changes.defined.extend(change.definition.map(|definition| *definition).filter(|_| is_added));
-        Ok(())
     }
 
     fn add_user(&mut self, content: &'a RawValue, place: &str) -> Result<(), ApiError> {
@@ -136,13 +135,14 @@ impl<'a> ChatConversation<'a> {
         for_each_block(content, place, |index, block| {
             is_empty = false;
             match &*block.kind {
-                "tool_result" => self.add_result(&block, &mut shown, &format!("{place}.{index}")),
+                "tool_result" => self.add_result(&block, &mut shown, &format!("{place}.{index}"))?,
                 "tool_addition" | "tool_removal" => self.change_tools(block),
                 _ => {
                     is_silent = false;
-                    said.add(&block, place, index)
+                    said.add(&block, place, index)?;
                 }
             }
+            Ok(())
         })?;
         shown.0.append(&mut said.0);
         self.first_image = self.first_image.take().or(shown.1.take()).or(said.1.take());

@@ -182,6 +182,8 @@ impl ProviderExchange {
         account: &PayingAccount,
     ) -> AttemptOutcome {
         let status = answer.status.as_u16();
+        // Before the body is read: a client that leaves meanwhile has had nothing.
+        metered.set_not_begun();
         metrics::upstream_failed(&self.model.upstream.name, answer.status.as_str().to_owned());
         let error = self.classify_answer(answer, media_type).await;
         if let ProviderError::RateLimited { retry_after } = error
