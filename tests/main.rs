@@ -46,6 +46,7 @@ mod events;
 mod files;
 mod gate;
 mod gateway;
+mod generated_clients;
 mod handbook;
 mod health;
 mod hostile_http;

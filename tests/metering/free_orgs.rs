@@ -91,7 +91,8 @@ async fn what_one_has_drawn_and_left_goes_to_the_others() {
     let rows = format!(
         "INSERT INTO users (id, vcs_id, vcs_login, created_at) VALUES ('{user}', '1', 'ada', now());
          INSERT INTO orgs (id, name, created_at, created_by) VALUES ('{first}', 'first', now(), '{user}'),
-             ('{second}', 'second', now(), '{user}'), ('{third}', 'third', now(), '{user}');"
+             ('{second}', 'second', now(), '{user}'), ('{third}', 'third', now(), '{user}');
+         INSERT INTO org_members (org_id, user_id, role, joined_at) SELECT id, created_by, 'owner', now() FROM orgs;"
     );
     sqlx::raw_sql(sqlx::AssertSqlSafe(rows)).execute(&pool).await.unwrap();
     let [acme, band, club] = &orgs;

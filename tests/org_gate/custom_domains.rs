@@ -157,6 +157,8 @@ async fn a_visit_ends_with_the_domain_the_membership_and_the_project_behind_it()
     bob.deploy("mine", &Site::page("another secret")).await;
     bob.put("/projects/mine/access").json(&json!({ "mode": "org" })).await.ok();
     ada.detach("engine", DOMAIN).await;
+    // The domain is kept for the org, whose admins may take it elsewhere.
+    ada.put("/orgs/team/members/bob").json(&json!({ "role": "admin" })).await.ok();
     bob.attach("mine", DOMAIN).await;
     everywhere(401).await;
     let seen = person.visit(&url).await;

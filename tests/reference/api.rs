@@ -97,6 +97,9 @@ fn operation(page: &mut String, method: &str, path: &str, operation: &Value) {
         let bodies: Vec<String> =
             content.iter().map(|(of, body)| format!("`{of}`: {}", kind(&body["schema"]))).collect();
         writeln!(page, "\nBody: {}.", bodies.join("; ")).unwrap();
+        if let Some(example) = content.get("application/json").and_then(|body| body.get("example")) {
+            write!(page, "\n```json\n{}\n```\n", serde_json::to_string_pretty(example).unwrap()).unwrap();
+        }
     }
     page.push('\n');
     for (status, response) in operation["responses"].as_object().unwrap() {
@@ -119,12 +122,9 @@ fn operation(page: &mut String, method: &str, path: &str, operation: &Value) {
 fn the_page_of_the_api_is_current() {
     let document: Value = serde_json::from_str(&read("openapi.json")).unwrap();
     let mut page = HEAD.to_owned();
-    let (mut seen, mut operations) = (HashSet::new(), 0);
+    let mut operations = 0;
     for tag in document["tags"].as_array().unwrap() {
         let name = text(tag, "name");
-        if !seen.insert(name) {
-            continue;
-        }
         write!(page, "\n## {name}\n\n{}\n", cell(text(tag, "description"))).unwrap();
         for (path, item) in document["paths"].as_object().unwrap() {
             for method in METHODS {

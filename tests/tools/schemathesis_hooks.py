@@ -1,4 +1,4 @@
-"""What schemathesis cannot guess from the description: how a tarball and an image look."""
+"""What schemathesis cannot guess from the description: how a tarball, an image and a line of text look."""
 
 import base64
 import io
@@ -23,6 +23,9 @@ def tarball(files: dict[str, bytes]) -> bytes:
 names = st.sampled_from(["index.html", "a/b.css", "404.html", "_headers", "_redirects", "ü.txt"])
 tarballs = st.dictionaries(names, st.binary(max_size=200), min_size=1).map(tarball)
 openapi.media_type("application/gzip", tarballs)
+
+# One line without control or invisible characters.
+openapi.format("single-line", st.text("aZ0 -.ß€漢😀", min_size=1, max_size=100))
 
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="

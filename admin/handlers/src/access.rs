@@ -22,7 +22,7 @@ use domain::{access::AccessMode, audit::Action};
 ///
 /// When the response arrives, every running edge has applied the change. Visitors admitted before are checked again.
 #[utoipa::path(
-    put, path = "/projects/{name}/access", tag = "Access", request_body = SetAccess,
+    put, path = "/projects/{name}/access", operation_id = "set_project_access", tag = "Access", request_body = SetAccess,
     params(("name" = String, Path, description = "The project's name")),
     responses(
         (status = 200, description = "The mode that holds now", body = AccessChanged, headers(("X-Svc-Propagation"))),
@@ -54,7 +54,7 @@ pub async fn set_access(
 ///
 /// Visitors admitted with the previous password must enter the new one.
 #[utoipa::path(
-    put, path = "/projects/{name}/password", tag = "Access", request_body = SetPassword,
+    put, path = "/projects/{name}/password", operation_id = "set_project_password", tag = "Access", request_body = SetPassword,
     params(("name" = String, Path, description = "The project's name")),
     responses((status = 200, description = "The password was set", body = Done, headers(("X-Svc-Propagation")))),
     extensions(("x-errors" = json!({
@@ -77,7 +77,7 @@ pub async fn set_password(
 ///
 /// A site that only the organization's members may see stays restricted to them.
 #[utoipa::path(
-    delete, path = "/projects/{name}/password", tag = "Access",
+    delete, path = "/projects/{name}/password", operation_id = "remove_project_password", tag = "Access",
     params(("name" = String, Path, description = "The project's name")),
     responses((status = 200, description = "There is no password any more", body = Done, headers(("X-Svc-Propagation")))),
 )]

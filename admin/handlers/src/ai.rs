@@ -25,8 +25,10 @@ use live::reports::ProgramKind;
 const REPORTS_WAIT: Duration = Duration::from_secs(1);
 
 /// Lists the models of the AI gateway, with their prices and the maximum completion tokens that your plan allows.
+///
+/// Prices are in cents for a million tokens. `available` is there only while an edge cannot reach a provider.
 #[utoipa::path(
-    get, path = "/ai/models", tag = "AI gateway",
+    get, path = "/ai/models", operation_id = "list_ai_models", tag = "AI gateway",
     responses((status = 200, description = "The models", body = AiModelList)),
 )]
 pub async fn models(State(app): State<App>, caller: CliUser) -> Result<Json<AiModelList>, ApiError> {
@@ -59,7 +61,7 @@ async fn unreachable_models(app: &App) -> Vec<Vec<String>> {
 /// has `type` and `param` besides `code` and `message`. The completion is cancelled if the client disconnects. It takes
 /// less than five minutes.
 #[utoipa::path(
-    post, path = "/ai/try", tag = "AI gateway", request_body = TryCompletion, security(("session" = [])),
+    post, path = "/ai/try", operation_id = "try_completion", tag = "AI gateway", request_body = TryCompletion, security(("session" = [])),
     responses((status = 200, description = "The completion", headers(("Cache-Control")), content(
         (Object = "application/json"), (String = "text/event-stream"),
     ))),

@@ -15,8 +15,10 @@ use db::{
 use domain::{Account, audit::Action, changes::ChangeSubject, gateway::ModelAliases};
 
 /// Shows your aliases for models.
+///
+/// An alias is a name that your AI keys may send as `model`; the gateway replaces it by the model behind it.
 #[utoipa::path(
-    get, path = "/ai/aliases", tag = "AI gateway",
+    get, path = "/ai/aliases", operation_id = "list_model_aliases", tag = "AI gateway",
     responses((status = 200, description = "The names", body = ModelAliasList)),
 )]
 pub async fn for_user(State(app): State<App>, caller: CliUser) -> Result<Json<ModelAliasList>, ApiError> {
@@ -29,7 +31,7 @@ pub async fn for_user(State(app): State<App>, caller: CliUser) -> Result<Json<Mo
 /// provider and cannot request other models. A trailing `*` matches any suffix. Model ids, and names that the operator
 /// defined, keep their meaning. The change is in force on every edge when the response arrives.
 #[utoipa::path(
-    put, path = "/ai/aliases", tag = "AI gateway", request_body = SetModelAliases,
+    put, path = "/ai/aliases", operation_id = "set_model_aliases", tag = "AI gateway", request_body = SetModelAliases,
     responses((status = 200, description = "The names", body = ModelAliasList, headers(("X-Svc-Propagation")))),
 )]
 pub async fn set_for_user(
@@ -45,8 +47,10 @@ pub async fn set_for_user(
 }
 
 /// Shows an organization's aliases for models.
+///
+/// Every member may see them. An alias is a name that the organization's AI keys may send as `model`.
 #[utoipa::path(
-    get, path = "/orgs/{name}/ai/aliases", tag = "AI gateway",
+    get, path = "/orgs/{name}/ai/aliases", operation_id = "list_org_model_aliases", tag = "AI gateway",
     params(("name" = String, Path, description = "The organization's name")),
     responses((status = 200, description = "The names", body = ModelAliasList)),
 )]
@@ -62,7 +66,7 @@ pub async fn for_org(
 /// They apply to the organization's keys, as described for `PUT /ai/aliases`. The change is in force on every edge when
 /// the response arrives.
 #[utoipa::path(
-    put, path = "/orgs/{name}/ai/aliases", tag = "AI gateway", request_body = SetModelAliases,
+    put, path = "/orgs/{name}/ai/aliases", operation_id = "set_org_model_aliases", tag = "AI gateway", request_body = SetModelAliases,
     params(("name" = String, Path, description = "The organization's name")),
     responses((status = 200, description = "The names", body = ModelAliasList, headers(("X-Svc-Propagation")))),
     extensions(("x-errors" = json!({

@@ -29,7 +29,7 @@ const LISTED: Duration = Duration::from_hours(30 * 24);
 /// Only numbers and names are recorded, never prompts or completions. A completion that cost nothing, because its
 /// provider failed or was not contacted, is not listed. A completion may take some seconds to appear.
 #[utoipa::path(
-    get, path = "/usage/ai/requests", tag = "Usage",
+    get, path = "/usage/ai/requests", operation_id = "list_ai_requests", tag = "Usage",
     params(Page),
     responses((status = 200, description = "The completions", body = AiRequests)),
 )]
@@ -44,8 +44,10 @@ pub async fn for_user(
 }
 
 /// Lists the completions of an organization's AI keys like `GET /usage/ai/requests`: thirty days, newest first.
+///
+/// Only what was used is kept, never a prompt or a response.
 #[utoipa::path(
-    get, path = "/orgs/{name}/usage/ai/requests", tag = "Usage",
+    get, path = "/orgs/{name}/usage/ai/requests", operation_id = "list_org_ai_requests", tag = "Usage",
     params(("name" = String, Path, description = "The organization's name"), Page),
     responses((status = 200, description = "The completions", body = AiRequests)),
 )]

@@ -24,7 +24,7 @@ use serde_json::Value;
 ///
 /// Available to admins and owners of the project's organization, and to the owner of a personal project.
 #[utoipa::path(
-    get, path = "/projects/{name}/audit", tag = "Audit",
+    get, path = "/projects/{name}/audit", operation_id = "list_project_audit", tag = "Audit",
     params(("name" = String, Path, description = "The project's name"), Page),
     responses((status = 200, description = "The entries", body = AuditLog)),
     extensions(("x-errors" = json!({
@@ -44,7 +44,7 @@ pub async fn for_project(
 ///
 /// Available to admins and owners. Entries of deleted and transferred projects stay in the list up to that moment.
 #[utoipa::path(
-    get, path = "/orgs/{name}/audit", tag = "Audit",
+    get, path = "/orgs/{name}/audit", operation_id = "list_org_audit", tag = "Audit",
     params(("name" = String, Path, description = "The organization's name"), Page),
     responses((status = 200, description = "The entries", body = AuditLog)),
     extensions(("x-errors" = json!({
@@ -65,7 +65,7 @@ pub async fn for_org(
 /// Sign-ins, tokens and projects of your own, and what you changed in organizations, also in those that you have left
 /// since. The log of an organization has what others changed there. The token of another actor is not shown.
 #[utoipa::path(
-    get, path = "/activity", tag = "Audit",
+    get, path = "/activity", operation_id = "list_activity", tag = "Audit",
     params(Page),
     responses((status = 200, description = "The entries", body = AuditLog)),
 )]

@@ -29,7 +29,7 @@ use crate::projects::{Whose, reject_reserved_name, view as project_view};
 ///
 /// A project can be restored for 7 days. Shares cannot be restored.
 #[utoipa::path(
-    get, path = "/deleted-projects", tag = "Projects",
+    get, path = "/deleted-projects", operation_id = "list_deleted_projects", tag = "Projects",
     params(Whose, Page),
     responses((status = 200, description = "The deleted projects", body = DeletedProjectList)),
     extensions(("x-errors" = json!({
@@ -60,7 +60,7 @@ pub async fn list(
 /// Its live deployment is live again. Custom domains that another project has attached meanwhile stay there; a linked
 /// repository stays linked if that is still permitted. The project counts against its owner's plan again.
 #[utoipa::path(
-    post, path = "/deleted-projects/{id}/restore", tag = "Projects", request_body = RestoreProject,
+    post, path = "/deleted-projects/{id}/restore", operation_id = "restore_project", tag = "Projects", request_body = RestoreProject,
     params(("id" = ProjectId, Path, description = "The project's id")),
     responses((status = 200, description = "The project", body = Project, headers(("X-Svc-Propagation")))),
     extensions(("x-errors" = json!({

@@ -34,8 +34,10 @@ impl VariablePath {
 }
 
 /// Lists a project's environment variables with their values, newest first.
+///
+/// The project's members see the values.
 #[utoipa::path(
-    get, path = "/projects/{name}/env", tag = "Environment",
+    get, path = "/projects/{name}/env", operation_id = "list_env_vars", tag = "Environment",
     params(("name" = String, Path, description = "The project's name")),
     responses((status = 200, description = "The variables", body = EnvList)),
 )]
@@ -55,7 +57,7 @@ pub async fn list(
 ///
 /// A project has at most 200 variables, with 512 KB of values in total.
 #[utoipa::path(
-    put, path = "/projects/{name}/env/{key}", tag = "Environment", request_body = SetEnv,
+    put, path = "/projects/{name}/env/{key}", operation_id = "set_env_var", tag = "Environment", request_body = SetEnv,
     params(
         ("name" = String, Path, description = "The project's name"),
         ("key" = EnvKey, Path, description = "The variable's name: letters, digits and underscores, no digit first"),
@@ -84,8 +86,10 @@ pub async fn set(
 }
 
 /// Removes an environment variable of a project.
+///
+/// The value is lost: it is not kept elsewhere.
 #[utoipa::path(
-    delete, path = "/projects/{name}/env/{key}", tag = "Environment",
+    delete, path = "/projects/{name}/env/{key}", operation_id = "remove_env_var", tag = "Environment",
     params(
         ("name" = String, Path, description = "The project's name"),
         ("key" = EnvKey, Path, description = "The variable's name"),

@@ -12,8 +12,10 @@ use axum::{
 };
 
 /// Shows whether the platform works, that is, whether Postgres and Redis answer.
+///
+/// For load balancers and monitoring. Needs no token; the response says which of the two does not answer.
 #[utoipa::path(
-    get, path = "/health", tag = "Health and identity", security(()),
+    get, path = "/health", operation_id = "check_health", tag = "Health and identity", security(()),
     responses(
         (status = 200, description = "Both answer", body = Health),
         (status = 503, description = "Postgres or Redis does not answer, or the server is about to stop", body = Health),

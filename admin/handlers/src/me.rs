@@ -9,7 +9,7 @@ use domain::token::TokenKind;
 ///
 /// An organization's `deploy` token may do this too.
 #[utoipa::path(
-    get, path = "/me", tag = "Health and identity",
+    get, path = "/me", operation_id = "show_me", tag = "Health and identity",
     responses((status = 200, description = "The account", body = Account)),
 )]
 #[expect(clippy::unused_async, reason = "axum's handlers are async")]

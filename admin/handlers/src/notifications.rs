@@ -13,8 +13,10 @@ use domain::{EmailAddress, audit::Action};
 use mail::{kinds::LetterKind, links::LetterSubscription};
 
 /// Lists the kinds of letters, and whether you get them.
+///
+/// Those that you may choose come first; the others, about money and security, are always sent.
 #[utoipa::path(
-    get, path = "/notifications", tag = "Notifications",
+    get, path = "/notifications", operation_id = "list_notifications", tag = "Notifications",
     responses((status = 200, description = "The kinds of letters", body = NotificationSettings)),
 )]
 pub async fn list(State(app): State<App>, caller: CliUser) -> Result<Json<NotificationSettings>, ApiError> {
@@ -38,7 +40,7 @@ pub async fn list(State(app): State<App>, caller: CliUser) -> Result<Json<Notifi
 /// Letters about money and security are always sent. A letter that waits to be sent is not sent when its kind is turned
 /// off. The choice is your address's: a link at the foot of each letter makes the same one.
 #[utoipa::path(
-    put, path = "/notifications/{kind}", tag = "Notifications", request_body = SetNotification,
+    put, path = "/notifications/{kind}", operation_id = "set_notification", tag = "Notifications", request_body = SetNotification,
     params(("kind" = String, Path, description = "The kind of letters, such as `deployment_failed`")),
     responses((status = 200, description = "The kind of letters as it is now", body = NotificationSetting)),
     extensions(("x-errors" = json!({

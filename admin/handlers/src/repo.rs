@@ -35,7 +35,7 @@ const LOOK_UP_TIMEOUT: Duration = Duration::from_secs(30);
 ///
 /// A push to the branch then deploys the directory of that commit. `repo: null` unlinks; the site stays as it is.
 #[utoipa::path(
-    post, path = "/projects/{name}/repo", tag = "Code host", request_body = LinkRepo,
+    post, path = "/projects/{name}/repo", operation_id = "link_repo", tag = "Code host", request_body = LinkRepo,
     params(("name" = String, Path, description = "The project's name")),
     responses((status = 200, description = "The repository that the project is linked to now", body = RepoLinked)),
     extensions(("x-errors" = json!({

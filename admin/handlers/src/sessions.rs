@@ -21,8 +21,10 @@ use db::sign_in::sessions;
 use domain::SessionId;
 
 /// Lists your console sessions, newest first.
+///
+/// The session that makes the request is marked as `current`.
 #[utoipa::path(
-    get, path = "/sessions", tag = "Sessions",
+    get, path = "/sessions", operation_id = "list_sessions", tag = "Sessions",
     responses((status = 200, description = "The sessions", body = SessionList)),
 )]
 pub async fn list(State(app): State<App>, caller: CliUser) -> Result<Json<SessionList>, ApiError> {
@@ -42,7 +44,7 @@ pub async fn list(State(app): State<App>, caller: CliUser) -> Result<Json<Sessio
 /// The session's next request is refused, and organizations' sites no longer admit the browser. They admit your other
 /// browsers again by their own sessions.
 #[utoipa::path(
-    delete, path = "/sessions/{id}", tag = "Sessions",
+    delete, path = "/sessions/{id}", operation_id = "end_session", tag = "Sessions",
     params(("id" = String, Path, description = "The session's id")),
     responses((status = 200, description = "The session has ended", body = Done, headers(("Set-Cookie"), ("X-Svc-Propagation")))),
     extensions(("x-errors" = json!({
@@ -63,7 +65,7 @@ pub async fn end(
 ///
 /// Tokens stay valid.
 #[utoipa::path(
-    delete, path = "/sessions", tag = "Sessions",
+    delete, path = "/sessions", operation_id = "end_all_sessions", tag = "Sessions",
     responses((
         status = 200, description = "All sessions have ended", body = Done, headers(("Set-Cookie"), ("X-Svc-Propagation")),
     )),

@@ -21,7 +21,7 @@ use crate::projects::{Whose, find_member_org};
 /// unchanged: it cannot be published to, moved or deleted, and keeps its domains. If the account is suspended, this
 /// applies to all its sites, and its AI keys do not work.
 #[utoipa::path(
-    get, path = "/suspensions", tag = "Projects",
+    get, path = "/suspensions", operation_id = "list_suspensions", tag = "Projects",
     params(Whose, Page),
     responses((status = 200, description = "The suspended sites", body = SuspensionList)),
     extensions(("x-errors" = json!({

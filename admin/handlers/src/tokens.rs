@@ -28,8 +28,10 @@ use domain::{
 use mail::notices::{Notice, notify};
 
 /// Lists your tokens, newest first, including revoked ones.
+///
+/// Secrets are shown once, when a token is made. Tokens of organizations are in the list of their organization.
 #[utoipa::path(
-    get, path = "/tokens", tag = "Tokens",
+    get, path = "/tokens", operation_id = "list_tokens", tag = "Tokens",
     params(Page),
     responses((status = 200, description = "The tokens", body = TokenList)),
 )]
@@ -48,7 +50,7 @@ pub async fn list(
 ///
 /// The secret is in this response only and is not shown again.
 #[utoipa::path(
-    post, path = "/tokens", tag = "Tokens", request_body = CreateToken,
+    post, path = "/tokens", operation_id = "create_token", tag = "Tokens", request_body = CreateToken,
     responses(
         (status = 201, description = "The token, with its secret", body = CreatedToken, headers(("X-Svc-Propagation"))),
     ),
@@ -89,7 +91,7 @@ pub async fn create(
 /// Once its monthly limit is reached, the key is refused with `limit_reached` until the next UTC month; requests in
 /// progress count at their maximum cost. The change is in force on every edge when the response arrives.
 #[utoipa::path(
-    patch, path = "/tokens/{id}", tag = "Tokens", request_body = ChangeToken,
+    patch, path = "/tokens/{id}", operation_id = "update_token", tag = "Tokens", request_body = ChangeToken,
     params(("id" = String, Path, description = "The token's id")),
     responses((status = 200, description = "The token", body = Token, headers(("X-Svc-Propagation")))),
     extensions(("x-errors" = json!({
@@ -113,8 +115,10 @@ pub async fn change(
 }
 
 /// Revokes one of your tokens. The next request with it is refused.
+///
+/// A revoked token stays in the list of your tokens.
 #[utoipa::path(
-    delete, path = "/tokens/{id}", tag = "Tokens",
+    delete, path = "/tokens/{id}", operation_id = "revoke_token", tag = "Tokens",
     params(("id" = String, Path, description = "The token's id")),
     responses((status = 200, description = "The token was revoked", body = Done, headers(("X-Svc-Propagation")))),
     extensions(("x-errors" = json!({

@@ -23,7 +23,7 @@ use crate::projects::view;
 /// Taking a project out of an organization requires the admin role there. Address, deployments, domains and variables
 /// stay; visitors admitted by a gate are checked again, and the public statistics link and the repository link end.
 #[utoipa::path(
-    post, path = "/projects/{name}/transfer", tag = "Projects", request_body = TransferProject,
+    post, path = "/projects/{name}/transfer", operation_id = "transfer_project", tag = "Projects", request_body = TransferProject,
     params(("name" = String, Path, description = "The project's name")),
     responses(
         (status = 200, description = "The project, with its new owner", body = Project, headers(("X-Svc-Propagation"))),

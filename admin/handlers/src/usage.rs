@@ -28,8 +28,10 @@ use domain::{
 use time::Date;
 
 /// Shows the usage of your own AI keys in a month.
+///
+/// By model, with tokens, requests and cost. Months are UTC months.
 #[utoipa::path(
-    get, path = "/usage/ai", tag = "Usage",
+    get, path = "/usage/ai", operation_id = "show_ai_usage", tag = "Usage",
     params(UsageQuery),
     responses((status = 200, description = "Completions and tokens by model", body = AiUsage)),
 )]
@@ -43,8 +45,10 @@ pub async fn for_user(
 }
 
 /// Shows the usage of an organization's AI keys in a month.
+///
+/// By model, with tokens, requests and cost. Months are UTC months.
 #[utoipa::path(
-    get, path = "/orgs/{name}/usage/ai", tag = "Usage",
+    get, path = "/orgs/{name}/usage/ai", operation_id = "show_org_ai_usage", tag = "Usage",
     params(("name" = String, Path, description = "The organization's name"), UsageQuery),
     responses((status = 200, description = "Completions and tokens by model", body = AiUsage)),
 )]
@@ -58,8 +62,10 @@ pub async fn for_org(
 }
 
 /// Shows the usage of your own AI keys in a month, by day.
+///
+/// Days are UTC days. A day on which nothing was requested is not listed.
 #[utoipa::path(
-    get, path = "/usage/ai/days", tag = "Usage",
+    get, path = "/usage/ai/days", operation_id = "list_ai_usage_days", tag = "Usage",
     params(UsageQuery),
     responses((status = 200, description = "Completions and tokens by day and model", body = AiUsageDays)),
 )]
@@ -73,8 +79,10 @@ pub async fn days_for_user(
 }
 
 /// Shows the usage of an organization's AI keys in a month, by day.
+///
+/// Days are UTC days. A day on which nothing was requested is not listed.
 #[utoipa::path(
-    get, path = "/orgs/{name}/usage/ai/days", tag = "Usage",
+    get, path = "/orgs/{name}/usage/ai/days", operation_id = "list_org_ai_usage_days", tag = "Usage",
     params(("name" = String, Path, description = "The organization's name"), UsageQuery),
     responses((status = 200, description = "Completions and tokens by day and model", body = AiUsageDays)),
 )]
@@ -88,8 +96,10 @@ pub async fn days_for_org(
 }
 
 /// Shows an organization's monthly cost limit for its AI keys, and their cost in this month.
+///
+/// Requests in progress count at their maximum cost.
 #[utoipa::path(
-    get, path = "/orgs/{name}/usage/ai/limit", tag = "Usage",
+    get, path = "/orgs/{name}/usage/ai/limit", operation_id = "show_org_ai_limit", tag = "Usage",
     params(("name" = String, Path, description = "The organization's name")),
     responses((status = 200, description = "The limit", body = AiLimit)),
 )]
@@ -108,7 +118,7 @@ pub async fn limit_for_org(
 /// requests in progress count at their maximum cost. The plan's AI credit limits the cost in any case. The change is in
 /// force on every edge when the response arrives.
 #[utoipa::path(
-    put, path = "/orgs/{name}/usage/ai/limit", tag = "Usage", request_body = SetAiLimit,
+    put, path = "/orgs/{name}/usage/ai/limit", operation_id = "set_org_ai_limit", tag = "Usage", request_body = SetAiLimit,
     params(("name" = String, Path, description = "The organization's name")),
     responses((status = 200, description = "The limit", body = AiLimit, headers(("X-Svc-Propagation")))),
     extensions(("x-errors" = json!({

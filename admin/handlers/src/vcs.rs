@@ -13,8 +13,10 @@ use domain::UserId;
 const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Lists the code host installations that are yours or shared with one of your organizations, newest first.
+///
+/// An installation is the code host's permission to read a set of repositories.
 #[utoipa::path(
-    get, path = "/vcs", tag = "Code host",
+    get, path = "/vcs", operation_id = "list_installations", tag = "Code host",
     responses((status = 200, description = "The installations", body = InstallationList)),
     extensions(("x-errors" = json!({
         "code_host_error": "the code host does not answer as it should, or wants you to sign in again",

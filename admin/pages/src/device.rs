@@ -70,7 +70,7 @@ struct AnsweredPage<'a> {
 ///
 /// Only with the `local` code host; otherwise 404, because the person answers at the code host.
 #[utoipa::path(
-    get, path = "/device", tag = "Device-flow login", security(()),
+    get, path = "/device", operation_id = "show_device_page", tag = "Device-flow login", security(()),
     params(Prefilled),
     responses((status = 200, description = "The page", content_type = "text/html", body = String)),
     extensions(("x-errors" = json!({
@@ -84,8 +84,10 @@ pub async fn show(State(app): State<App>, Query(prefilled): Query<Prefilled>) ->
 }
 
 /// Accepts a person's answer to a device flow, from the page's form.
+///
+/// The page that `GET /device` shows sends this form. The response is a page for people.
 #[utoipa::path(
-    post, path = "/device", tag = "Device-flow login", security(()),
+    post, path = "/device", operation_id = "answer_device_page", tag = "Device-flow login", security(()),
     request_body(content = Form, content_type = "application/x-www-form-urlencoded"),
     responses(
         (status = 200, description = "The answer was taken", content_type = "text/html", body = String),

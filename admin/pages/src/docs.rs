@@ -22,8 +22,10 @@ impl ReferencePage {
 }
 
 /// Shows the OpenAPI document as a page for people.
+///
+/// It needs no script, and shows each operation with its parameters, bodies and errors.
 #[utoipa::path(
-    get, path = "/docs", tag = "Documentation", security(()),
+    get, path = "/docs", operation_id = "show_documentation", tag = "Documentation", security(()),
     responses((status = 200, description = "A page", content_type = "text/html", body = String)),
 )]
 #[expect(clippy::unused_async, reason = "axum's handlers are async")]

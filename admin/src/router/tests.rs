@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, fs, path::Path};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::*;
 
@@ -146,6 +146,34 @@ fn the_contract_is_described() {
     }
 }
 
+/// Generated clients name their functions by these.
+#[test]
+fn every_operation_has_a_name_and_a_description() {
+    let document = described();
+    let mut names = HashSet::new();
+    for (path, method, operation) in operations(&document) {
+        let name = operation["operationId"].as_str().unwrap();
+        let is_name = name.contains('_') && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        assert!(is_name && names.insert(name), "{method} {path}: {name}");
+        assert!(operation["description"].as_str().is_some_and(|text| !text.is_empty()), "{method} {path}");
+    }
+}
+
+#[test]
+fn every_body_has_an_example() {
+    let document = described();
+    for (path, method, operation) in operations(&document) {
+        let responses = operation["responses"].as_object().unwrap().values();
+        for body in responses.chain(operation.get("requestBody")) {
+            for (media_type, content) in body["content"].as_object().into_iter().flatten() {
+                let is_described = content["schema"].get("$ref").is_some();
+                let has_example = content.get("example").or(content.get("examples")).is_some();
+                assert!(!is_described || has_example, "{method} {path}: {media_type}");
+            }
+        }
+    }
+}
+
 #[test]
 fn the_committed_document_is_current() {
     let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../openapi.json");
@@ -160,9 +188,8 @@ fn the_committed_document_is_current() {
 /// Returns the codes in a response's error envelope, with references resolved.
 fn codes<'d>(document: &'d Value, response: &'d Value) -> Vec<&'d str> {
     let target = response["$ref"].as_str().and_then(|reference| document.pointer(&reference[1..]));
-    let pointer = "/content/application~1json/schema/allOf/1/properties/error/properties/code/enum";
-    let codes = target.unwrap_or(response).pointer(pointer).and_then(Value::as_array);
-    codes.into_iter().flatten().map(|code| code.as_str().unwrap()).collect()
+    let examples = target.unwrap_or(response).pointer("/content/application~1json/examples").and_then(Value::as_object);
+    examples.into_iter().flat_map(Map::keys).map(String::as_str).collect()
 }
 
 /// The document derives an operation's layers from its path and security; the router adds them to groups.

@@ -37,7 +37,7 @@ const COUNTRIES: usize = 8;
 /// that match all of them count. For past days, these are known if among the 200 most frequent combinations; for a
 /// single page, referrer or country, if among the 100 most frequent. `truncated` shows whether some are missing.
 #[utoipa::path(
-    get, path = "/projects/{name}/stats/audience", tag = "Statistics",
+    get, path = "/projects/{name}/stats/audience", operation_id = "show_audience", tag = "Statistics",
     params(("name" = String, Path, description = "The project's name"), AudienceQuery),
     responses((status = 200, description = "The views", body = AudienceStats)),
     extensions(("x-errors" = json!({

@@ -36,7 +36,7 @@ const LISTS: [ListKind; 4] = [ListKind::Agent, ListKind::AgentPage, ListKind::Ag
 /// publishes, a signature, the request's headers, or the client's behavior. A request that only states a name may come
 /// from anybody, so such requests are counted separately.
 #[utoipa::path(
-    get, path = "/projects/{name}/stats/bots", tag = "Statistics",
+    get, path = "/projects/{name}/stats/bots", operation_id = "show_clients", tag = "Statistics",
     params(("name" = String, Path, description = "The project's name"), DaysQuery),
     responses((status = 200, description = "The requests by kind of client", body = BotsStats)),
     extensions(("x-errors" = json!({

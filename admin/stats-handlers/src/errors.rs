@@ -36,7 +36,7 @@ const NOT_FOUND: u16 = 404;
 /// A path that went missing names the deployment that removed it. Past days have their 100 most frequent paths and
 /// errors.
 #[utoipa::path(
-    get, path = "/projects/{name}/stats/errors", tag = "Statistics",
+    get, path = "/projects/{name}/stats/errors", operation_id = "show_visitor_errors", tag = "Statistics",
     params(("name" = String, Path, description = "The project's name"), DaysQuery),
     responses((status = 200, description = "The errors", body = ErrorsStats)),
     extensions(("x-errors" = json!({

@@ -30,7 +30,7 @@ const HEADINGS: &str = "day,kind,key,count,bytes\r\n";
 /// anything that a spreadsheet could interpret as a formula, at the start of a cell and after `;`, a tab, a line break
 /// or a quote.
 #[utoipa::path(
-    get, path = "/projects/{name}/stats/export", tag = "Statistics",
+    get, path = "/projects/{name}/stats/export", operation_id = "export_stats", tag = "Statistics",
     params(("name" = String, Path, description = "The project's name"), ExportQuery),
     responses((status = 200, description = "The rows", headers(("Content-Disposition")), content(
         (String = "text/csv"), (ExportRow = "application/x-ndjson"),

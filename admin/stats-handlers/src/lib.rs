@@ -50,7 +50,7 @@ const LENGTHS: TopLengths = TopLengths { paths: 10, countries: 8 };
 /// appears within five seconds. No cookie is set, and no address is stored. With `hostname`, `page` or `country`, only
 /// the number of matching requests and their bytes are known. With `from`, the hours are those of the given days.
 #[utoipa::path(
-    get, path = "/projects/{name}/stats", tag = "Statistics",
+    get, path = "/projects/{name}/stats", operation_id = "show_traffic", tag = "Statistics",
     params(("name" = String, Path, description = "The project's name"), LiveQuery),
     responses((status = 200, description = "The traffic", body = LiveStats)),
     extensions(("x-errors" = json!({
@@ -155,7 +155,7 @@ pub async fn live(
 /// With `hostname`, `page` or `country`, only the number of matching requests and their bytes are known; for past days
 /// only if the value is among the day's most frequent.
 #[utoipa::path(
-    get, path = "/projects/{name}/stats/history", tag = "Statistics",
+    get, path = "/projects/{name}/stats/history", operation_id = "show_traffic_history", tag = "Statistics",
     params(("name" = String, Path, description = "The project's name"), HistoryQuery),
     responses((status = 200, description = "The traffic", body = StatsHistory)),
     extensions(("x-errors" = json!({

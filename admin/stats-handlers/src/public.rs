@@ -32,8 +32,10 @@ use super::{
 };
 
 /// Shows whether a project has a public link to its statistics, and the link.
+///
+/// Whoever has the link sees the statistics, without a token.
 #[utoipa::path(
-    get, path = "/projects/{name}/stats/public", tag = "Statistics",
+    get, path = "/projects/{name}/stats/public", operation_id = "show_public_stats_link", tag = "Statistics",
     params(("name" = String, Path, description = "The project's name")),
     responses((status = 200, description = "The link", body = PublicLink)),
 )]
@@ -50,7 +52,7 @@ pub async fn show(
 /// Anyone who has the link can view the page without an account. A link that is turned off stops working immediately;
 /// turning it on again creates a different link.
 #[utoipa::path(
-    put, path = "/projects/{name}/stats/public", tag = "Statistics", request_body = SetPublicLink,
+    put, path = "/projects/{name}/stats/public", operation_id = "set_public_stats_link", tag = "Statistics", request_body = SetPublicLink,
     params(("name" = String, Path, description = "The project's name")),
     responses((status = 200, description = "The link", body = PublicLink)),
     extensions(("x-errors" = json!({
@@ -86,8 +88,10 @@ pub async fn set(
 }
 
 /// Shows the statistics behind a public link.
+///
+/// Needs no token: the link is the secret.
 #[utoipa::path(
-    get, path = "/stats/{token}", tag = "Statistics", security(()),
+    get, path = "/stats/{token}", operation_id = "show_public_stats", tag = "Statistics", security(()),
     params(("token" = String, Path, description = "The last part of the link"), PublicQuery),
     responses((status = 200, description = "The statistics", body = PublicStats, headers(("Cache-Control")))),
     extensions(("x-errors" = json!({

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// The body of every error: `{"error": {"code": …, "message": …}}`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Error))]
 pub struct ErrorEnvelope {
     /// The error.
     pub error: ErrorBody,

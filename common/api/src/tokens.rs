@@ -92,13 +92,7 @@ macro_rules! create_token {
             pub kind: $kind,
             /// A name for the token: one line of at most 200 characters, without control or invisible characters.
             #[serde(default, skip_serializing_if = "Option::is_none")]
-            #[cfg_attr(
-                feature = "openapi",
-                schema(
-                    max_length = 200,
-                    pattern = "^[\\t-\\r ]*[^\\u0000-\\u001f\\u007f-\\u009f\\u00ad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\u2800\\u3164\\ufe00-\\ufe0f\\ufeff\\uffa0\\ufff0-\\ufffb\u{13430}-\u{1343f}\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}]*[\\t-\\r ]*$"
-                )
-            )]
+            #[cfg_attr(feature = "openapi", schema(max_length = 200, format = "single-line"))]
             pub label: Option<String>,
             /// The maximum cost of the token per UTC month, in euro cents; for kind `ai` only.
             #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -35,7 +35,7 @@ pub struct InvoicePath {
 ///
 /// The PDF is PDF/A-3 with the XML embedded (Factur-X), which bookkeeping programs read.
 #[utoipa::path(
-    get, path = "/billing/invoices/{id}/pdf", tag = "Billing",
+    get, path = "/billing/invoices/{id}/pdf", operation_id = "link_invoice_pdf", tag = "Billing",
     params(("id" = String, Path, description = "The invoice's id")),
     responses((status = 200, description = "The link", body = DocumentLink)),
     extensions(("x-errors" = json!({
@@ -54,7 +54,7 @@ pub async fn pdf_for_user(
 ///
 /// The PDF is PDF/A-3 with the XML embedded (Factur-X), which bookkeeping programs read.
 #[utoipa::path(
-    get, path = "/orgs/{name}/billing/invoices/{id}/pdf", tag = "Billing",
+    get, path = "/orgs/{name}/billing/invoices/{id}/pdf", operation_id = "link_org_invoice_pdf", tag = "Billing",
     params(
         ("name" = String, Path, description = "The organization's name"),
         ("id" = String, Path, description = "The invoice's id"),
@@ -74,8 +74,11 @@ pub async fn pdf_for_org(
 }
 
 /// Creates a link to an invoice's XML (EN 16931) that works for five minutes.
+///
+/// The link needs no token: whoever has it can fetch the document until it expires. The XML is the one that is
+/// embedded in the PDF.
 #[utoipa::path(
-    get, path = "/billing/invoices/{id}/xml", tag = "Billing",
+    get, path = "/billing/invoices/{id}/xml", operation_id = "link_invoice_xml", tag = "Billing",
     params(("id" = String, Path, description = "The invoice's id"), XmlQuery),
     responses((status = 200, description = "The link", body = DocumentLink)),
     extensions(("x-errors" = json!({
@@ -92,8 +95,11 @@ pub async fn xml_for_user(
 }
 
 /// Creates a link to the XML (EN 16931) of an organization's invoice that works for five minutes.
+///
+/// The link needs no token: whoever has it can fetch the document until it expires. The XML is the one that is
+/// embedded in the PDF.
 #[utoipa::path(
-    get, path = "/orgs/{name}/billing/invoices/{id}/xml", tag = "Billing",
+    get, path = "/orgs/{name}/billing/invoices/{id}/xml", operation_id = "link_org_invoice_xml", tag = "Billing",
     params(
         ("name" = String, Path, description = "The organization's name"),
         ("id" = String, Path, description = "The invoice's id"),
@@ -115,8 +121,11 @@ pub async fn xml_for_org(
 }
 
 /// Fetches the document that a link points to.
+///
+/// The operations that create links to invoices return such addresses. A link works for five minutes, without a
+/// token.
 #[utoipa::path(
-    get, path = "/documents/{link}", tag = "Billing", security(()),
+    get, path = "/documents/{link}", operation_id = "download_document", tag = "Billing", security(()),
     params(("link" = String, Path, description = "The last part of the link")),
     responses((
         status = 200, description = "The document",

@@ -22,8 +22,11 @@ use domain::{
 pub(super) const CURRENCY: &str = "EUR";
 
 /// Lists your invoices and credit notes, newest first.
+///
+/// An invoice is made when a payment is received, and a credit note when one is returned. Neither changes
+/// afterwards.
 #[utoipa::path(
-    get, path = "/billing/invoices", tag = "Billing",
+    get, path = "/billing/invoices", operation_id = "list_invoices", tag = "Billing",
     params(Page),
     responses((status = 200, description = "The invoices and credit notes", body = InvoiceList)),
 )]
@@ -36,8 +39,10 @@ pub async fn for_user(
 }
 
 /// Lists an organization's invoices and credit notes, newest first.
+///
+/// Needs the role of an admin. Neither an invoice nor a credit note changes after it was made.
 #[utoipa::path(
-    get, path = "/orgs/{name}/billing/invoices", tag = "Billing",
+    get, path = "/orgs/{name}/billing/invoices", operation_id = "list_org_invoices", tag = "Billing",
     params(("name" = String, Path, description = "The organization's name"), Page),
     responses((status = 200, description = "The invoices and credit notes", body = InvoiceList)),
     extensions(("x-errors" = json!({

@@ -32,7 +32,7 @@ const BATCH: i64 = 500;
 /// payment that of its document. An apostrophe precedes anything that a spreadsheet could interpret as a formula, at
 /// the start of a cell and after `;`, a tab, a line break or a quote; negative amounts stay numbers.
 #[utoipa::path(
-    get, path = "/billing/ledger.csv", tag = "Billing",
+    get, path = "/billing/ledger.csv", operation_id = "export_ledger", tag = "Billing",
     responses((
         status = 200, description = "The entries, oldest first", body = String, content_type = "text/csv",
         headers(("Cache-Control"), ("Content-Disposition")),
@@ -49,7 +49,7 @@ pub async fn for_user(State(app): State<App>, caller: CliUser) -> Result<Respons
 /// payment that of its document. An apostrophe precedes anything that a spreadsheet could interpret as a formula, at
 /// the start of a cell and after `;`, a tab, a line break or a quote; negative amounts stay numbers.
 #[utoipa::path(
-    get, path = "/orgs/{name}/billing/ledger.csv", tag = "Billing",
+    get, path = "/orgs/{name}/billing/ledger.csv", operation_id = "export_org_ledger", tag = "Billing",
     params(("name" = String, Path, description = "The organization's name")),
     responses((
         status = 200, description = "The entries, oldest first", body = String, content_type = "text/csv",

@@ -26,8 +26,11 @@ const LATEST_INVOICES: i64 = 20;
 const MICROCENTS: u64 = 1_000_000;
 
 /// Shows your plan with its usage, the available plans, your subscription, and your bill.
+///
+/// Amounts are in cents of the currency that is named beside them. What an organization pays for by itself is in
+/// the organization's overview.
 #[utoipa::path(
-    get, path = "/billing", tag = "Billing",
+    get, path = "/billing", operation_id = "show_billing", tag = "Billing",
     responses((status = 200, description = "The overview", body = BillingOverview)),
 )]
 pub async fn for_user(State(app): State<App>, caller: CliUser) -> Result<Json<BillingOverview>, ApiError> {
@@ -35,8 +38,10 @@ pub async fn for_user(State(app): State<App>, caller: CliUser) -> Result<Json<Bi
 }
 
 /// Shows an organization's plan with its usage, the available plans, its subscription, and its bill.
+///
+/// Needs the role of an admin. Amounts are in cents of the currency that is named beside them.
 #[utoipa::path(
-    get, path = "/orgs/{name}/billing", tag = "Billing",
+    get, path = "/orgs/{name}/billing", operation_id = "show_org_billing", tag = "Billing",
     params(("name" = String, Path, description = "The organization's name")),
     responses((status = 200, description = "The overview", body = BillingOverview)),
     extensions(("x-errors" = json!({

@@ -36,7 +36,7 @@ const TRY_AGAIN: Duration = Duration::from_mins(1);
 /// A new VAT number is checked against the EU's VAT registry. If only the registry of the number's state does not
 /// answer, the number is stored with `vat_valid: null` and checked again later; VAT is charged until it is confirmed.
 #[utoipa::path(
-    put, path = "/billing/profile", tag = "Billing", request_body = SaveBillingProfile,
+    put, path = "/billing/profile", operation_id = "set_billing_profile", tag = "Billing", request_body = SaveBillingProfile,
     responses((status = 200, description = "The details", body = BillingProfile)),
     extensions(("x-errors" = json!({
         "vat_number_not_found": "nobody has the VAT number; nothing was stored",
@@ -64,7 +64,7 @@ pub async fn save(
 /// A new VAT number is checked against the EU's VAT registry. If only the registry of the number's state does not
 /// answer, the number is stored with `vat_valid: null` and checked again later; VAT is charged until it is confirmed.
 #[utoipa::path(
-    put, path = "/orgs/{name}/billing/profile", tag = "Billing", request_body = SaveBillingProfile,
+    put, path = "/orgs/{name}/billing/profile", operation_id = "set_org_billing_profile", tag = "Billing", request_body = SaveBillingProfile,
     params(("name" = String, Path, description = "The organization's name")),
     responses((status = 200, description = "The details", body = BillingProfile)),
     extensions(("x-errors" = json!({

@@ -17,7 +17,7 @@ use domain::{Account, billing::subscription::SubscriptionStatus};
 /// The plan applies once the payment is paid, and renews every month until it is cancelled. A repeated request before
 /// that returns the same page for the same plan; another plan replaces the first.
 #[utoipa::path(
-    post, path = "/billing/checkout", tag = "Billing", request_body = ChoosePlan,
+    post, path = "/billing/checkout", operation_id = "start_checkout", tag = "Billing", request_body = ChoosePlan,
     responses((status = 200, description = "The page to pay on", body = Checkout)),
     extensions(("x-errors" = json!({
         "invalid_request": "there is no such plan, it costs nothing, or your billing details are not stored yet",
@@ -42,7 +42,7 @@ pub async fn checkout_for_user(
 /// person whose payment it is pays for the renewals: when they are no longer an owner, the subscription ends with the
 /// paid month, and before that another owner may pay for the next one here, which begins at once.
 #[utoipa::path(
-    post, path = "/orgs/{name}/billing/checkout", tag = "Billing", request_body = ChoosePlan,
+    post, path = "/orgs/{name}/billing/checkout", operation_id = "start_org_checkout", tag = "Billing", request_body = ChoosePlan,
     params(("name" = String, Path, description = "The organization's name")),
     responses((status = 200, description = "The page to pay on", body = Checkout)),
     extensions(("x-errors" = json!({
@@ -85,7 +85,7 @@ async fn checkout(
 /// an upgrade must be paid for one month before a cheaper one replaces it. A smaller plan is refused while usage
 /// exceeds its limits, and until it applies nothing can be created that would exceed them.
 #[utoipa::path(
-    post, path = "/billing/change-plan", tag = "Billing", request_body = ChoosePlan,
+    post, path = "/billing/change-plan", operation_id = "change_plan", tag = "Billing", request_body = ChoosePlan,
     responses((status = 200, description = "The plan was changed, or will be", body = ChangedPlan)),
     extensions(("x-errors" = json!({
         "invalid_request": "there is no such plan, or no subscription that can be changed to it",
@@ -107,7 +107,7 @@ pub async fn change_for_user(
 /// an upgrade must be paid for one month before a cheaper one replaces it. A smaller plan is refused while usage
 /// exceeds its limits, and until it applies nothing can be created that would exceed them.
 #[utoipa::path(
-    post, path = "/orgs/{name}/billing/change-plan", tag = "Billing", request_body = ChoosePlan,
+    post, path = "/orgs/{name}/billing/change-plan", operation_id = "change_org_plan", tag = "Billing", request_body = ChoosePlan,
     params(("name" = String, Path, description = "The organization's name")),
     responses((status = 200, description = "The plan was changed, or will be", body = ChangedPlan)),
     extensions(("x-errors" = json!({
@@ -143,7 +143,7 @@ async fn change(
 ///
 /// Nothing is deleted, and until then the subscription can be resumed. Without a paid month it ends immediately.
 #[utoipa::path(
-    post, path = "/billing/cancel", tag = "Billing",
+    post, path = "/billing/cancel", operation_id = "cancel_subscription", tag = "Billing",
     responses((status = 200, description = "The subscription", body = Subscription)),
     extensions(("x-errors" = json!({
         "invalid_request": "you have no subscription",
@@ -159,7 +159,7 @@ pub async fn cancel_for_user(State(app): State<App>, caller: CliUser) -> Result<
 ///
 /// Nothing is deleted, and until then the subscription can be resumed. Without a paid month it ends immediately.
 #[utoipa::path(
-    post, path = "/orgs/{name}/billing/cancel", tag = "Billing",
+    post, path = "/orgs/{name}/billing/cancel", operation_id = "cancel_org_subscription", tag = "Billing",
     params(("name" = String, Path, description = "The organization's name")),
     responses((status = 200, description = "The subscription", body = Subscription)),
     extensions(("x-errors" = json!({
@@ -178,8 +178,10 @@ pub async fn cancel_for_org(
 }
 
 /// Resumes your cancelled subscription, so that it renews.
+///
+/// Nothing is charged now: the next payment is due when the paid month ends.
 #[utoipa::path(
-    post, path = "/billing/resume", tag = "Billing",
+    post, path = "/billing/resume", operation_id = "resume_subscription", tag = "Billing",
     responses((status = 200, description = "The subscription", body = Subscription)),
     extensions(("x-errors" = json!({
         "invalid_request": "you have no subscription",
@@ -192,8 +194,10 @@ pub async fn resume_for_user(State(app): State<App>, caller: CliUser) -> Result<
 }
 
 /// Resumes an organization's cancelled subscription, so that it renews.
+///
+/// Needs the role of an owner. Nothing is charged now: the next payment is due when the paid month ends.
 #[utoipa::path(
-    post, path = "/orgs/{name}/billing/resume", tag = "Billing",
+    post, path = "/orgs/{name}/billing/resume", operation_id = "resume_org_subscription", tag = "Billing",
     params(("name" = String, Path, description = "The organization's name")),
     responses((status = 200, description = "The subscription", body = Subscription)),
     extensions(("x-errors" = json!({

@@ -58,7 +58,7 @@ const PARTS_AHEAD: usize = 2;
 /// person, or, after its first half minute, a slow one, or the one that has gone on longest beyond half a minute and a
 /// second for each megabyte. There are no ranges: an interrupted download is begun anew.
 #[utoipa::path(
-    get, path = "/projects/{name}/deployments/{id}/archive", tag = "Deployments",
+    get, path = "/projects/{name}/deployments/{id}/archive", operation_id = "download_deployment", tag = "Deployments",
     params(
         ("name" = String, Path, description = "The project's name"),
         ("id" = String, Path, description = "The deployment's id"),

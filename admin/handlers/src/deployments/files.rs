@@ -37,7 +37,7 @@ const STORE_RETRY: Duration = Duration::from_secs(30);
 ///
 /// `_headers` and `_redirects` at the root are not served, and not listed.
 #[utoipa::path(
-    get, path = "/projects/{name}/deployments/{id}/files", tag = "Deployments",
+    get, path = "/projects/{name}/deployments/{id}/files", operation_id = "list_deployment_files", tag = "Deployments",
     params(
         ("name" = String, Path, description = "The project's name"),
         ("id" = String, Path, description = "The deployment's id"),
@@ -82,7 +82,7 @@ pub async fn list(
 ///
 /// Files are compared by content. Each list has at most 1,000 files; the totals count all.
 #[utoipa::path(
-    get, path = "/projects/{name}/deployments/{id}/changes", tag = "Deployments",
+    get, path = "/projects/{name}/deployments/{id}/changes", operation_id = "compare_deployments", tag = "Deployments",
     params(
         ("name" = String, Path, description = "The project's name"),
         ("id" = String, Path, description = "The deployment's id"),

@@ -34,7 +34,7 @@ const POLICY: HeaderValue = HeaderValue::from_static("default-src 'none'; style-
 /// It is the first of `favicon.svg`, `apple-touch-icon.png`, `favicon.png` and `favicon.ico` that exists at the
 /// deployment's root and has at most 512 KB. Icons that pages reference elsewhere are not considered.
 #[utoipa::path(
-    get, path = "/projects/{name}/deployments/{id}/icon", tag = "Deployments",
+    get, path = "/projects/{name}/deployments/{id}/icon", operation_id = "show_deployment_icon", tag = "Deployments",
     params(
         ("name" = String, Path, description = "The project's name"),
         ("id" = String, Path, description = "The deployment's id"),

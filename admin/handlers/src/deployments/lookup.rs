@@ -10,8 +10,10 @@ use axum::extract::State;
 use domain::{Account, DeploymentId};
 
 /// Shows which project a deployment belongs to.
+///
+/// For clients that know a deployment's id and not its project.
 #[utoipa::path(
-    get, path = "/deployments/{id}", tag = "Deployments",
+    get, path = "/deployments/{id}", operation_id = "find_deployment", tag = "Deployments",
     params(("id" = String, Path, description = "The deployment's id")),
     responses((status = 200, description = "The project", body = DeploymentProject)),
     extensions(("x-errors" = json!({

@@ -43,8 +43,10 @@ pub struct DeploymentPath {
 }
 
 /// Lists a project's deployments, newest first.
+///
+/// Failed deployments are listed with their reason.
 #[utoipa::path(
-    get, path = "/projects/{name}/deployments", tag = "Deployments",
+    get, path = "/projects/{name}/deployments", operation_id = "list_deployments", tag = "Deployments",
     params(("name" = String, Path, description = "The project's name"), Page),
     responses((status = 200, description = "The deployments", body = DeploymentList)),
 )]
@@ -61,8 +63,10 @@ pub async fn list(
 }
 
 /// Shows one deployment of a project.
+///
+/// A failed one has its reason. The live one is the project's `active_deployment_id`.
 #[utoipa::path(
-    get, path = "/projects/{name}/deployments/{id}", tag = "Deployments",
+    get, path = "/projects/{name}/deployments/{id}", operation_id = "show_deployment", tag = "Deployments",
     params(
         ("name" = String, Path, description = "The project's name"),
         ("id" = String, Path, description = "The deployment's id"),
@@ -83,7 +87,7 @@ pub async fn show(
 ///
 /// No files are copied, so this takes effect once every edge knows. An organization's `deploy` token may do this too.
 #[utoipa::path(
-    post, path = "/projects/{name}/deployments/{id}/activate", tag = "Deployments",
+    post, path = "/projects/{name}/deployments/{id}/activate", operation_id = "activate_deployment", tag = "Deployments",
     params(
         ("name" = String, Path, description = "The project's name"),
         ("id" = String, Path, description = "The deployment's id"),
@@ -141,7 +145,7 @@ async fn require_pack(
 ///
 /// The deployment can no longer be activated, and its own address is no longer served.
 #[utoipa::path(
-    delete, path = "/projects/{name}/deployments/{id}", tag = "Deployments",
+    delete, path = "/projects/{name}/deployments/{id}", operation_id = "delete_deployment", tag = "Deployments",
     params(
         ("name" = String, Path, description = "The project's name"),
         ("id" = String, Path, description = "The deployment's id"),

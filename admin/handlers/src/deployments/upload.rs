@@ -35,7 +35,7 @@ use packs::{PublishRoot, UploadFormat};
 /// files of at most 25 MB each and 250 MB in total. The previous deployment is served until the new one is complete,
 /// and can be activated again later. An organization's `deploy` token may do this too.
 #[utoipa::path(
-    post, path = "/projects/{name}/deployments", tag = "Deployments",
+    post, path = "/projects/{name}/deployments", operation_id = "create_deployment", tag = "Deployments",
     params(("name" = String, Path, description = "The project's name"), OriginHeaders),
     request_body(
         content((Vec<u8> = "application/gzip"), (Vec<u8> = "application/zip"), (Vec<u8> = "application/zstd")),

@@ -41,7 +41,7 @@ const LABEL: &str = "svc login";
 ///
 /// Wait `interval` seconds between two polls. A device code yields one token; afterwards it has expired.
 #[utoipa::path(
-    post, path = "/auth/device/poll", tag = "Device-flow login", security(()), request_body = DevicePoll,
+    post, path = "/auth/device/poll", operation_id = "poll_device_flow", tag = "Device-flow login", security(()), request_body = DevicePoll,
     responses(
         (status = 200, description = "The person approved: a new `cli` token", body = DeviceToken, headers(("Cache-Control"))),
     ),

@@ -21,7 +21,7 @@ const USER_CODE_TRIES: usize = 3;
 ///
 /// Show the person `user_code` and `verification_uri`, then poll. Takes no body.
 #[utoipa::path(
-    post, path = "/auth/device", tag = "Device-flow login", security(()),
+    post, path = "/auth/device", operation_id = "start_device_flow", tag = "Device-flow login", security(()),
     responses(
         (status = 200, description = "The flow waits for the person", body = DeviceStart, headers(("Cache-Control"))),
     ),

@@ -2,7 +2,7 @@
 //!
 //! `openapi.json` at the repository's root is this document. A test keeps it current; `make openapi` rewrites it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use admin_http::error::Code;
 use api::error::ErrorEnvelope;
@@ -17,7 +17,7 @@ const ABOUT: &str = include_str!("about.md");
 const DEFAULT_BASE_URL: &str = "https://api.svc.localhost:8443";
 
 /// The groups of operations, in reading order.
-const TAGS: [(&str, &str); 22] = [
+const TAGS: [(&str, &str); 21] = [
     ("Health and identity", "Whether the platform works, and who the token speaks for."),
     ("Device-flow login", "Getting a `cli` token with the help of a browser, as RFC 8628 describes it."),
     ("Tokens", "A person's own tokens."),
@@ -33,7 +33,6 @@ const TAGS: [(&str, &str); 22] = [
     ("Organizations", "Workspaces of several people, with their icons and tokens."),
     ("Invites", "Invitations to organizations."),
     ("Audit", "The audit log: actors, actions and their targets."),
-    ("Billing", "Plans, payments and invoices."),
     ("AI gateway", "What the console shows of the AI gateway."),
     ("Usage", "Use of the AI gateway by month and model."),
     ("Statistics", "What the edges counted of a project's visits."),
@@ -49,6 +48,7 @@ pub fn complete(described: &OpenApi) -> Result<Value, serde_json::Error> {
         "title": "svc control plane",
         "version": env!("CARGO_PKG_VERSION"),
         "description": ABOUT.trim_end(),
+        "license": { "name": "AGPL-3.0-or-later", "identifier": env!("CARGO_PKG_LICENSE") },
     });
     document["servers"] = json!([{
         "url": "{base_url}",
@@ -83,6 +83,7 @@ pub fn complete(described: &OpenApi) -> Result<Value, serde_json::Error> {
             }
         }
     }
+    add_relayed_codes(&mut document);
     document["components"]["responses"] = json!({});
     share_responses(&mut document);
     add_fallback_responses(&mut document);
@@ -116,6 +117,24 @@ fn add_error_schemas(document: &mut Value) -> Result<(), serde_json::Error> {
     Ok(())
 }
 
+/// Adds the codes of errors that handlers relay, which are none of admin's own, to the schema of codes.
+fn add_relayed_codes(document: &mut Value) {
+    let mut codes = BTreeSet::new();
+    for_each_response(document, |response| {
+        let examples = response.pointer("/content/application~1json/examples").and_then(Value::as_object);
+        codes.extend(examples.into_iter().flatten().map(|(code, _)| code.clone()));
+    });
+    let schema = &mut document["components"]["schemas"]["ErrorCode"];
+    codes.retain(|code| Code::ALL.iter().all(|own| own.as_str() != code));
+    if let Some(all) = schema["enum"].as_array_mut() {
+        all.extend(codes.iter().map(|code| Value::from(code.as_str())));
+    }
+    let named: Vec<String> = codes.iter().map(|code| format!("`{code}`")).collect();
+    if let Value::String(description) = &mut schema["description"] {
+        *description = format!("{description}\n\nRelayed from the AI gateway: {}.", named.join(", "));
+    }
+}
+
 /// Moves error responses that several operations share into the components. Names are derived from the codes; if
 /// several responses have the same name, the most frequent one is moved.
 fn share_responses(document: &mut Value) {
@@ -147,17 +166,17 @@ fn share_responses(document: &mut Value) {
 
 /// Joins an error response's codes to a name such as `ForbiddenOrPlanLimitReached`.
 fn shared_name(response: &Value) -> Option<String> {
-    let codes = response.pointer("/content/application~1json/schema/allOf/1/properties/error/properties/code/enum")?;
-    let pascal = |code: &Value| {
+    let codes = response.pointer("/content/application~1json/examples")?.as_object()?;
+    let pascal = |code: &String| {
         let mut name = String::new();
-        for word in code.as_str().unwrap_or_default().split('_') {
+        for word in code.split('_') {
             let (first, rest) = word.split_at(word.len().min(1));
             name.push_str(&first.to_ascii_uppercase());
             name.push_str(rest);
         }
         name
     };
-    Some(codes.as_array()?.iter().map(pascal).collect::<Vec<_>>().join("Or"))
+    Some(codes.keys().map(pascal).collect::<Vec<_>>().join("Or"))
 }
 
 fn for_each_response(document: &mut Value, mut act: impl FnMut(&mut Value)) {
@@ -169,15 +188,12 @@ fn for_each_response(document: &mut Value, mut act: impl FnMut(&mut Value)) {
 
 /// Adds the responses outside operations: for unknown paths, and for methods that a path does not support.
 fn add_fallback_responses(document: &mut Value) {
-    let mut wrong_method = operation::error(
-        "`method_not_allowed`: the path exists, but not with this method. Any path can answer so.",
-        &[Code::MethodNotAllowed.as_str()],
-    );
+    let error = |code: Code, when: &str| operation::error(&[(code.as_str().to_owned(), when.to_owned())]);
+    let mut wrong_method =
+        error(Code::MethodNotAllowed, "the path exists, but not with this method; any path can answer so");
     wrong_method["headers"] = headers::references(["Allow", "Cache-Control", "X-Request-Id"]);
-    let mut unknown_path = operation::error(
-        "`not_found`: there is nothing at this path. Any path that is not described here answers so.",
-        &[Code::NotFound.as_str()],
-    );
+    let mut unknown_path =
+        error(Code::NotFound, "there is nothing at this path; any path that is not described here answers so");
     unknown_path["headers"] = headers::references(["Cache-Control", "X-Request-Id"]);
     document["components"]["responses"]["MethodNotAllowed"] = wrong_method;
     document["components"]["responses"]["PathNotFound"] = unknown_path;

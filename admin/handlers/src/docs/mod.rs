@@ -1,9 +1,10 @@
 //! The machine-readable description of the API: `/openapi.json` and `/`.
 //!
-//! [`document`] completes the handlers' attributes with [`operation`] and [`headers`]. `pages::docs` renders
+//! [`document`] completes the handlers' attributes with [`operation`], [`headers`] and [`examples`]. `pages::docs` renders
 //! it.
 
 pub mod document;
+mod examples;
 mod headers;
 mod operation;
 
@@ -29,8 +30,10 @@ impl OpenApiJson {
 }
 
 /// Describes this API as an OpenAPI document.
+///
+/// Needs no token. The server in it is this installation's API host.
 #[utoipa::path(
-    get, path = "/openapi.json", tag = "Documentation", security(()),
+    get, path = "/openapi.json", operation_id = "show_openapi", tag = "Documentation", security(()),
     responses(
         (status = 200, description = "The OpenAPI 3.1 document", content_type = "application/json", body = Object, headers(("Cache-Control"))),
     ),
@@ -42,8 +45,10 @@ pub async fn openapi(Extension(document): Extension<OpenApiJson>) -> ([(HeaderNa
 }
 
 /// Names the service and links to its documentation.
+///
+/// The links are absolute, so that a client which knows only this address finds the description of the API.
 #[utoipa::path(
-    get, path = "/", tag = "Documentation", security(()),
+    get, path = "/", operation_id = "show_service", tag = "Documentation", security(()),
     responses((status = 200, description = "The links", body = Object)),
 )]
 #[expect(clippy::unused_async, reason = "axum's handlers are async")]

@@ -10,14 +10,16 @@ use admin_http::{
     error::{Code, PossibleError},
     extract::{BODY_ERRORS, PATH_ERRORS, QUERY_ERRORS},
 };
+use api::error::ErrorEnvelope;
 use app::{
     auth::{AUTHENTICATION_ERRORS, SUSPENSION_ERRORS, is_closed_to_suspended},
     middleware::{idempotency::IDEMPOTENCY_ERRORS, rate_limit::RATE_LIMIT_ERRORS},
 };
 use http::Method;
 use serde_json::{Map, Value, json};
+use utoipa::ToSchema as _;
 
-use super::headers;
+use super::{examples, headers};
 
 /// The extension that lists a handler's own errors: an object of codes and their conditions.
 const OWN_ERRORS: &str = "x-errors";
@@ -84,16 +86,13 @@ impl OperationLayers {
 }
 
 pub(super) fn complete(path: &str, method: &str, operation: &mut Map<String, Value>) {
-    // Handlers in different files may share a name; operation ids must be unique.
-    let id = path.split(['/', '{', '}', '.']).filter(|part| !part.is_empty()).collect::<Vec<_>>().join("_");
-    operation.insert("operationId".to_owned(), format!("{method}_{}", if id.is_empty() { "root" } else { &id }).into());
-
     let around = OperationLayers::for_operation(path, method, operation);
     if around.is_idempotent {
         add_idempotency_key(operation);
     }
     if let Some(body) = operation.get_mut("requestBody") {
         describe_bytes(body);
+        examples::add(body);
     }
     let own = operation.remove(OWN_ERRORS);
     let mut errors = by_status(own.as_ref(), &around);
@@ -101,6 +100,7 @@ pub(super) fn complete(path: &str, method: &str, operation: &mut Map<String, Val
     let Some(responses) = operation.entry("responses").or_insert_with(|| json!({})).as_object_mut() else { return };
     for (status, response) in responses.iter_mut() {
         describe_bytes(response);
+        examples::add(response);
         let is_page = response["content"].get("text/html").is_some();
         let status = status.parse().unwrap_or_default();
         response["headers"] = headers::response_headers(&around, status, response.get("headers"), is_page, false);
@@ -159,29 +159,40 @@ fn add_gateway_errors(errors: &mut BTreeMap<u16, Vec<(String, String)>>, of_gate
 }
 
 fn error_response(around: &OperationLayers, status: u16, errors: &[(String, String)]) -> Value {
-    let codes: Vec<&str> = errors.iter().map(|(code, _)| &**code).collect();
-    let mut response =
-        error(&errors.iter().map(|(code, when)| format!("`{code}`: {when}.")).collect::<Vec<_>>().join(" "), &codes);
+    let mut response = error(errors);
     response["headers"] = headers::response_headers(around, status, None, false, true);
-    if [Code::BadGateway, Code::Busy].iter().any(|code| codes.contains(&code.as_str())) {
+    if [Code::BadGateway, Code::Busy].iter().any(|wanted| errors.iter().any(|(code, _)| code == wanted.as_str())) {
         // Edges answer browsers with a page.
         response["content"]["text/html"] = json!({ "schema": { "type": "string" } });
     }
     response
 }
 
-/// Returns a response with the error envelope, whose code is one of `codes`.
-pub(super) fn error(description: &str, codes: &[&str]) -> Value {
+/// Returns a response with the error envelope. Its examples are its codes: each has the condition as its summary.
+pub(super) fn error(errors: &[(String, String)]) -> Value {
+    let conditions: Vec<String> = errors.iter().map(|(code, when)| format!("`{code}`: {when}.")).collect();
+    let examples: Map<String, Value> = errors
+        .iter()
+        .map(|(code, when)| {
+            let value = json!({ "error": { "code": code, "message": sentence(when) } });
+            (code.clone(), json!({ "value": value }))
+        })
+        .collect();
     json!({
-        "description": description,
+        "description": conditions.join(" "),
         "headers": {},
-        "content": { "application/json": { "schema": {
-            "allOf": [
-                { "$ref": "#/components/schemas/ErrorEnvelope" },
-                { "properties": { "error": { "properties": { "code": { "enum": codes } } } } },
-            ],
-        } } },
+        "content": { "application/json": {
+            "schema": { "$ref": format!("#/components/schemas/{}", ErrorEnvelope::name()) },
+            "examples": examples,
+        } },
     })
+}
+
+/// Makes a message of a condition.
+fn sentence(condition: &str) -> String {
+    let mut characters = condition.chars();
+    let first = characters.next().into_iter().flat_map(char::to_uppercase);
+    format!("{}{}.", first.collect::<String>(), characters.as_str())
 }
 
 fn add_idempotency_key(operation: &mut Map<String, Value>) {

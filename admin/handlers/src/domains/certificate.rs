@@ -20,7 +20,7 @@ use super::{DomainPath, count_domain_check, no_domain};
 ///
 /// If the domain does not answer, `reachable` is false and `error` says why. The check takes at most five seconds.
 #[utoipa::path(
-    get, path = "/projects/{name}/domains/{domain}/certificate", tag = "Domains",
+    get, path = "/projects/{name}/domains/{domain}/certificate", operation_id = "check_domain_certificate", tag = "Domains",
     params(
         ("name" = String, Path, description = "The project's name"),
         ("domain" = String, Path, description = "The domain"),

@@ -33,7 +33,7 @@ use super::{DomainPath, count_domain_check, reject_platform_domain, view};
 /// Each of the platform's resolvers is queried separately, without a cache. Also works before the domain is attached.
 /// Takes some seconds if a resolver does not answer. At most 60 requests a minute per person.
 #[utoipa::path(
-    get, path = "/projects/{name}/domains/{domain}/diagnosis", tag = "Domains",
+    get, path = "/projects/{name}/domains/{domain}/diagnosis", operation_id = "diagnose_domain", tag = "Domains",
     params(
         ("name" = String, Path, description = "The project's name"),
         ("domain" = String, Path, description = "The domain"),

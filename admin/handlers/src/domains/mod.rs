@@ -65,7 +65,7 @@ fn no_domain() -> ApiError {
 ///
 /// At most 60 of these requests and other domain checks a minute per person.
 #[utoipa::path(
-    post, path = "/projects/{name}/domains", tag = "Domains", request_body = AttachDomain,
+    post, path = "/projects/{name}/domains", operation_id = "attach_domain", tag = "Domains", request_body = AttachDomain,
     params(("name" = String, Path, description = "The project's name")),
     responses((status = 201, description = "The domain is attached", body = Domain, headers(("X-Svc-Propagation")))),
     extensions(("x-errors" = json!({
@@ -135,7 +135,7 @@ async fn attach_free(
 ///
 /// For 30 days, only the project's owner may attach the domain again without proving ownership.
 #[utoipa::path(
-    delete, path = "/projects/{name}/domains/{domain}", tag = "Domains",
+    delete, path = "/projects/{name}/domains/{domain}", operation_id = "detach_domain", tag = "Domains",
     params(
         ("name" = String, Path, description = "The project's name"),
         ("domain" = String, Path, description = "The domain"),
@@ -165,7 +165,7 @@ pub async fn detach(
 /// The response is immediate; `GET /projects/{name}` shows the outcome. Repeated within five seconds, it triggers no
 /// second check. At most 60 requests a minute per person, together with other domain checks.
 #[utoipa::path(
-    post, path = "/projects/{name}/domains/{domain}/certificate/refresh", tag = "Domains",
+    post, path = "/projects/{name}/domains/{domain}/certificate/refresh", operation_id = "refresh_domain_certificate", tag = "Domains",
     params(
         ("name" = String, Path, description = "The project's name"),
         ("domain" = String, Path, description = "The domain"),

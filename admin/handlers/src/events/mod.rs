@@ -35,7 +35,7 @@ const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering
 /// were missed, or they are no longer known, a `reset` comes first. A comment is sent every 15 seconds. You may have 16
 /// streams open at a time, 8 of them per session.
 #[utoipa::path(
-    get, path = "/events", tag = "Events",
+    get, path = "/events", operation_id = "stream_events", tag = "Events",
     params(("Last-Event-ID" = Option<String>, Header, description = "The `id` of the last event that you have got")),
     responses((
         status = 200, description = "The stream; this is the `data` of an event called `change`", body = ChangeEvent,

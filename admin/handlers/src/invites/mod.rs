@@ -17,7 +17,7 @@ use crate::orgs;
 ///
 /// Responds with 404 if the invite was accepted or revoked, or has expired.
 #[utoipa::path(
-    get, path = "/invites/{token}", tag = "Invites", security(()),
+    get, path = "/invites/{token}", operation_id = "preview_invite", tag = "Invites", security(()),
     params(("token" = String, Path, description = "The last part of the invite's link")),
     responses((status = 200, description = "The invite", body = InvitePreview, headers(("Cache-Control")))),
     extensions(("x-errors" = json!({
@@ -34,7 +34,7 @@ pub async fn show(State(app): State<App>, Path(token): Path<String>) -> Result<i
 /// The invite is used up. If you already have that role or a higher one, nothing changes, and the response shows your
 /// role.
 #[utoipa::path(
-    post, path = "/invites/{token}/accept", tag = "Invites",
+    post, path = "/invites/{token}/accept", operation_id = "accept_invite", tag = "Invites",
     params(("token" = String, Path, description = "The last part of the invite's link")),
     responses(
         (status = 200, description = "The organization, with your role in it", body = Org, headers(("X-Svc-Propagation"))),

@@ -32,8 +32,10 @@ pub struct InvitePath {
 }
 
 /// Lists an organization's pending invites, newest first.
+///
+/// Needs the role of an admin. The links themselves are shown once, when an invite is made.
 #[utoipa::path(
-    get, path = "/orgs/{name}/invites", tag = "Invites",
+    get, path = "/orgs/{name}/invites", operation_id = "list_invites", tag = "Invites",
     params(("name" = String, Path, description = "The organization's name"), Page),
     responses((status = 200, description = "The invites", body = InviteList)),
     extensions(("x-errors" = json!({
@@ -55,7 +57,7 @@ pub async fn list(
 /// The invitation is sent by mail if the platform sends mail, unless its recipient has unsubscribed or has received
 /// several today. The link is in this response only and is not shown again; the invite expires after 14 days.
 #[utoipa::path(
-    post, path = "/orgs/{name}/invites", tag = "Invites", request_body = CreateInvite,
+    post, path = "/orgs/{name}/invites", operation_id = "create_invite", tag = "Invites", request_body = CreateInvite,
     params(("name" = String, Path, description = "The organization's name")),
     responses((status = 201, description = "The invite, with its link", body = CreatedInvite)),
     extensions(("x-errors" = json!({
@@ -89,8 +91,10 @@ pub async fn create(
 }
 
 /// Revokes a pending invite, whose link then stops working.
+///
+/// Needs the role of an admin.
 #[utoipa::path(
-    delete, path = "/orgs/{name}/invites/{id}", tag = "Invites",
+    delete, path = "/orgs/{name}/invites/{id}", operation_id = "revoke_invite", tag = "Invites",
     params(
         ("name" = String, Path, description = "The organization's name"),
         ("id" = String, Path, description = "The invite's id"),

@@ -29,7 +29,7 @@ pub struct InstallationPath {
 ///
 /// `mine` marks those that you shared.
 #[utoipa::path(
-    get, path = "/orgs/{name}/installations", tag = "Code host",
+    get, path = "/orgs/{name}/installations", operation_id = "list_org_installations", tag = "Code host",
     params(("name" = String, Path, description = "The organization's name")),
     responses((status = 200, description = "The installations", body = InstallationList)),
 )]
@@ -49,7 +49,7 @@ pub async fn list(
 ///
 /// Members can then link the organization's projects to repositories that the installation can access.
 #[utoipa::path(
-    post, path = "/orgs/{name}/installations", tag = "Code host", request_body = ShareInstallation,
+    post, path = "/orgs/{name}/installations", operation_id = "share_installation", tag = "Code host", request_body = ShareInstallation,
     params(("name" = String, Path, description = "The organization's name")),
     responses(
         (status = 200, description = "The installation was shared with this organization before", body = Installation),
@@ -89,7 +89,7 @@ pub async fn share(
 ///
 /// The organization's projects linked through it are unlinked; they keep serving what they serve.
 #[utoipa::path(
-    delete, path = "/orgs/{name}/installations/{id}", tag = "Code host",
+    delete, path = "/orgs/{name}/installations/{id}", operation_id = "unshare_installation", tag = "Code host",
     params(
         ("name" = String, Path, description = "The organization's name"),
         ("id" = i64, Path, description = "The installation's id"),

@@ -38,10 +38,12 @@ pub struct MemberPath {
 
 /// Changes a member's role.
 ///
+/// Needs the role of an owner. The last owner keeps the role.
+///
 /// A person who is no longer an owner pays for the organization no more: a subscription that they pay for ends with the
 /// paid month, and without one see `POST /orgs/{name}/payer`.
 #[utoipa::path(
-    put, path = "/orgs/{name}/members/{login}", tag = "Organizations", request_body = SetRole,
+    put, path = "/orgs/{name}/members/{login}", operation_id = "set_member_role", tag = "Organizations", request_body = SetRole,
     params(
         ("name" = String, Path, description = "The organization's name"),
         ("login" = String, Path, description = "The member's login at the code host"),
@@ -90,7 +92,7 @@ pub async fn set_role(
 /// invites that the member sent are revoked. A subscription that they pay for ends with the paid month, and what becomes
 /// of an organization without one is said at `POST /orgs/{name}/payer`.
 #[utoipa::path(
-    delete, path = "/orgs/{name}/members/{login}", tag = "Organizations",
+    delete, path = "/orgs/{name}/members/{login}", operation_id = "remove_member", tag = "Organizations",
     params(
         ("name" = String, Path, description = "The organization's name"),
         ("login" = String, Path, description = "The member's login at the code host; your own to leave"),

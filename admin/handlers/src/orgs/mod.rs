@@ -29,8 +29,10 @@ use domain::{OrgId, OrgName, audit::Action, changes::ChangeSubject, orgs::Displa
 use crate::projects::reject_reserved_name;
 
 /// Lists your organizations with your role in each, newest first.
+///
+/// A role is `owner`, `admin` or `member`.
 #[utoipa::path(
-    get, path = "/orgs", tag = "Organizations",
+    get, path = "/orgs", operation_id = "list_orgs", tag = "Organizations",
     params(Page),
     responses((status = 200, description = "The organizations", body = OrgList)),
 )]
@@ -41,8 +43,10 @@ pub async fn list(State(app): State<App>, caller: CliUser, page: PageQuery<OrgId
 }
 
 /// Creates an organization. You become its owner, and it counts against your plan.
+///
+/// The name is part of addresses and cannot be changed later; the display name can.
 #[utoipa::path(
-    post, path = "/orgs", tag = "Organizations", request_body = CreateOrg,
+    post, path = "/orgs", operation_id = "create_org", tag = "Organizations", request_body = CreateOrg,
     responses((status = 201, description = "The organization", body = Org)),
     extensions(("x-errors" = json!({
         "plan_limit_reached": "you have created as many organizations as your plan allows",
@@ -64,8 +68,10 @@ pub async fn create(
 }
 
 /// Shows an organization with its members and the number of its projects.
+///
+/// Every member may see it.
 #[utoipa::path(
-    get, path = "/orgs/{name}", tag = "Organizations",
+    get, path = "/orgs/{name}", operation_id = "show_org", tag = "Organizations",
     params(("name" = String, Path, description = "The organization's name")),
     responses((status = 200, description = "The organization", body = OrgDetail)),
 )]
@@ -77,8 +83,10 @@ pub async fn show(State(app): State<App>, OrgAccess(org): OrgAccess<Member>) -> 
 }
 
 /// Changes an organization's display name. Its name, which is used in addresses, stays the same.
+///
+/// Needs the role of an admin.
 #[utoipa::path(
-    patch, path = "/orgs/{name}", tag = "Organizations", request_body = RenameOrg,
+    patch, path = "/orgs/{name}", operation_id = "rename_org", tag = "Organizations", request_body = RenameOrg,
     params(("name" = String, Path, description = "The organization's name")),
     responses((status = 200, description = "The organization", body = Org)),
     extensions(("x-errors" = json!({
@@ -107,7 +115,7 @@ pub async fn rename(
 /// Its projects must be moved or deleted first, and its subscription cancelled and over. Its invoices are kept. If
 /// others joined it, or it published or paid anything, its name stays reserved for its owners for 30 days.
 #[utoipa::path(
-    delete, path = "/orgs/{name}", tag = "Organizations",
+    delete, path = "/orgs/{name}", operation_id = "delete_org", tag = "Organizations",
     params(("name" = String, Path, description = "The organization's name")),
     responses(
         (status = 200, description = "The organization was deleted", body = Done, headers(("X-Svc-Propagation"))),

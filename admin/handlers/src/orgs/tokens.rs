@@ -38,8 +38,10 @@ pub struct OrgTokenPath {
 }
 
 /// Lists an organization's active tokens, newest first.
+///
+/// Needs the role of an admin. Secrets are shown once, when a token is made.
 #[utoipa::path(
-    get, path = "/orgs/{name}/tokens", tag = "Organizations",
+    get, path = "/orgs/{name}/tokens", operation_id = "list_org_tokens", tag = "Organizations",
     params(("name" = String, Path, description = "The organization's name"), Page),
     responses((status = 200, description = "The tokens", body = OrgTokenList)),
     extensions(("x-errors" = json!({
@@ -61,7 +63,7 @@ pub async fn list(
 ///
 /// The token stays valid when its creator leaves. The secret is in this response only and is not shown again.
 #[utoipa::path(
-    post, path = "/orgs/{name}/tokens", tag = "Organizations", request_body = CreateOrgToken,
+    post, path = "/orgs/{name}/tokens", operation_id = "create_org_token", tag = "Organizations", request_body = CreateOrgToken,
     params(("name" = String, Path, description = "The organization's name")),
     responses(
         (status = 201, description = "The token, with its secret", body = CreatedOrgToken, headers(("X-Svc-Propagation"))),
@@ -109,7 +111,7 @@ pub async fn create(
 /// Once its monthly limit is reached, the key is refused with `limit_reached` until the next UTC month; requests in
 /// progress count at their maximum cost. The change is in force on every edge when the response arrives.
 #[utoipa::path(
-    patch, path = "/orgs/{name}/tokens/{id}", tag = "Organizations", request_body = ChangeToken,
+    patch, path = "/orgs/{name}/tokens/{id}", operation_id = "update_org_token", tag = "Organizations", request_body = ChangeToken,
     params(
         ("name" = String, Path, description = "The organization's name"),
         ("id" = String, Path, description = "The token's id"),
@@ -138,8 +140,10 @@ pub async fn change(
 }
 
 /// Revokes an organization's token. The next request with it is refused.
+///
+/// Needs the role of an admin.
 #[utoipa::path(
-    delete, path = "/orgs/{name}/tokens/{id}", tag = "Organizations",
+    delete, path = "/orgs/{name}/tokens/{id}", operation_id = "revoke_org_token", tag = "Organizations",
     params(
         ("name" = String, Path, description = "The organization's name"),
         ("id" = String, Path, description = "The token's id"),

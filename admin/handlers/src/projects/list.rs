@@ -92,7 +92,7 @@ impl ListOrder {
 ///
 /// A `deploy` token lists the projects of its organization. Shares are not included.
 #[utoipa::path(
-    get, path = "/projects", tag = "Projects",
+    get, path = "/projects", operation_id = "list_projects", tag = "Projects",
     params(Whose, Listing, Page),
     responses((status = 200, description = "The projects", body = ProjectList)),
     extensions(("x-errors" = json!({

@@ -52,8 +52,11 @@ pub fn reject_reserved_name(app: &App, name: &str) -> Result<(), ApiError> {
 }
 
 /// Creates a project. Its name becomes its subdomain.
+///
+/// The name is the project's address below the site domain. A name that another account has published under is
+/// taken.
 #[utoipa::path(
-    post, path = "/projects", tag = "Projects", request_body = CreateProject,
+    post, path = "/projects", operation_id = "create_project", tag = "Projects", request_body = CreateProject,
     responses((status = 201, description = "The project", body = Project)),
     extensions(("x-errors" = json!({
         "not_found": "the organization does not exist, or you do not belong to it",
@@ -86,7 +89,7 @@ pub async fn create(
 ///
 /// An organization's `deploy` token may do this too.
 #[utoipa::path(
-    get, path = "/projects/{name}", tag = "Projects",
+    get, path = "/projects/{name}", operation_id = "show_project", tag = "Projects",
     params(("name" = String, Path, description = "The project's name")),
     responses((status = 200, description = "The project", body = ProjectDetail)),
 )]
@@ -120,7 +123,7 @@ fn view_repo(link: &RepoLink) -> Repo {
 /// When the response arrives, no running edge serves it. If it ever served anything, its owner keeps the name for 30
 /// days.
 #[utoipa::path(
-    delete, path = "/projects/{name}", tag = "Projects",
+    delete, path = "/projects/{name}", operation_id = "delete_project", tag = "Projects",
     params(("name" = String, Path, description = "The project's name")),
     responses((status = 200, description = "The project was deleted", body = Done, headers(("X-Svc-Propagation")))),
     extensions(("x-errors" = json!({

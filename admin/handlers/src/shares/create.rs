@@ -47,7 +47,7 @@ pub struct Lifetime {
 /// The body is an archive under the rules of `POST /projects/{name}/deployments`. The address is unlisted but not
 /// secret: protect anything that is not for everybody with a password.
 #[utoipa::path(
-    post, path = "/shares", tag = "Shares",
+    post, path = "/shares", operation_id = "create_share", tag = "Shares",
     params(
         Lifetime,
         (

@@ -20,8 +20,10 @@ use db::{
 use domain::{Account, ProjectId, ProjectName, audit::Action};
 
 /// Lists your live shares, newest first.
+///
+/// A share whose days are over is not listed.
 #[utoipa::path(
-    get, path = "/shares", tag = "Shares",
+    get, path = "/shares", operation_id = "list_shares", tag = "Shares",
     params(Page),
     responses((status = 200, description = "The shares", body = ShareList)),
 )]
@@ -50,7 +52,7 @@ pub async fn list(
 ///
 /// When the response arrives, no running edge serves it any more.
 #[utoipa::path(
-    delete, path = "/shares/{name}", tag = "Shares",
+    delete, path = "/shares/{name}", operation_id = "delete_share", tag = "Shares",
     params(
         ("name" = String, Path, description = "The three words of the share's address, or the name of its `tmp-…` project"),
     ),

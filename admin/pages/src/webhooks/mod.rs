@@ -19,7 +19,7 @@ use db::code_host::webhook_deliveries;
 /// A push to a branch that a project is linked to deploys it; each delivery counts once. Configure the webhook at the
 /// code host with the content type `application/json` and the secret `code_host.webhook_secret`.
 #[utoipa::path(
-    post, path = "/webhooks/github", tag = "Code host", security(("webhook" = [])),
+    post, path = "/webhooks/github", operation_id = "receive_github_webhook", tag = "Code host", security(("webhook" = [])),
     params(
         ("x-hub-signature-256" = String, Header, description = "`sha256=` and the HMAC-SHA-256 of the body, in hex"),
         ("x-github-delivery" = String, Header, description = "The delivery's id"),

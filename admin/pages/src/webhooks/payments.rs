@@ -72,7 +72,7 @@ struct EntitySnapshot {
 /// one. The webhook's address is sent with each payment, so nothing has to be configured at the provider. Events of the
 /// provider's newer kind are accepted if `billing.mollie_webhook_secret` is set.
 #[utoipa::path(
-    post, path = "/webhooks/payments", tag = "Billing", security(("payment_event" = []), ()),
+    post, path = "/webhooks/payments", operation_id = "receive_payment_webhook", tag = "Billing", security(("payment_event" = []), ()),
     request_body(content(
         (PaymentHint = "application/x-www-form-urlencoded"),
         (serde_json::Value = "application/json"),

@@ -166,7 +166,7 @@ function typeOf(document: unknown, value: unknown): string {
 function example(document: unknown, operation: Json): string | undefined {
   const content = object(object(object(operation['requestBody'])['content'])['application/json']);
   if (!content['schema']) return undefined;
-  return JSON.stringify(sample(document, content['schema'], 0), null, 2);
+  return JSON.stringify(content['example'] ?? sample(document, content['schema'], 0), null, 2);
 }
 
 /** A value of the schema's shape, to be filled in. */

@@ -58,7 +58,7 @@ pub struct Wanted {
 /// An organization without an icon of its own shows the code host's picture of the account whose repositories it
 /// deploys from, or otherwise of an account whose installation is shared with it.
 #[utoipa::path(
-    get, path = "/orgs/{name}/icon", tag = "Organizations", security(()),
+    get, path = "/orgs/{name}/icon", operation_id = "show_org_icon", tag = "Organizations", security(()),
     params(("name" = String, Path, description = "The organization's name"), Wanted),
     responses(
         (status = 200, description = "The image: PNG, JPEG, WebP or GIF", headers(
@@ -124,7 +124,7 @@ async fn redirect_to_picture(app: &App, name: &OrgName) -> Result<Option<Respons
 ///
 /// The body is the image itself, of at most 512 KB. Its bytes determine its format, regardless of `Content-Type`.
 #[utoipa::path(
-    put, path = "/orgs/{name}/icon", tag = "Organizations",
+    put, path = "/orgs/{name}/icon", operation_id = "set_org_icon", tag = "Organizations",
     params(("name" = String, Path, description = "The organization's name")),
     request_body(description = "A PNG, JPEG, WebP or GIF image of at most 512 KB", content(
         (Vec<u8> = "image/png"), (Vec<u8> = "image/jpeg"), (Vec<u8> = "image/webp"), (Vec<u8> = "image/gif"),
@@ -159,8 +159,10 @@ pub async fn put(
 }
 
 /// Removes an organization's icon, so that the picture at the code host is shown again.
+///
+/// Needs the role of an admin.
 #[utoipa::path(
-    delete, path = "/orgs/{name}/icon", tag = "Organizations",
+    delete, path = "/orgs/{name}/icon", operation_id = "remove_org_icon", tag = "Organizations",
     params(("name" = String, Path, description = "The organization's name")),
     responses((status = 200, description = "The icon was removed", body = Done, headers(("X-Svc-Propagation")))),
     extensions(("x-errors" = json!({
