@@ -216,13 +216,12 @@ impl<T: Send + 'static> Drop for DrainOnDrop<T> {
         if let Some(work) = self.work.take() {
             let state = &self.caller.disconnected.0;
             state.is_set.store(true, Ordering::Relaxed);
-            match self.drains.try_place(&self.account) {
-                // The usage of a non-streaming answer is known only at its end.
-                Some(place) => self.drains.run(place, self.longest, work),
-                None => {
-                    state.is_unread.store(true, Ordering::Relaxed);
-                    drop(work);
-                }
+            // The usage of a non-streaming answer is known only at its end.
+            if let Some(place) = self.drains.try_place(&self.account) {
+                self.drains.run(place, self.longest, work);
+            } else {
+                state.is_unread.store(true, Ordering::Relaxed);
+                drop(work);
             }
         }
     }
