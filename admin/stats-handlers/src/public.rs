@@ -33,7 +33,7 @@ use super::{
 
 /// Shows whether a project has a public link to its statistics, and the link.
 ///
-/// Whoever has the link sees the statistics, without a token.
+/// A public link shows the statistics to everybody who has it, without a token.
 #[utoipa::path(
     get, path = "/projects/{name}/stats/public", operation_id = "show_public_stats_link", tag = "Statistics",
     params(("name" = String, Path, description = "The project's name")),
